@@ -1,4 +1,4 @@
-// One element of an AdamW step: weight, moments or copy, from what the step got.
+// One element of an AdamW step: parameter, moment or copy, from the inputs that the step read.
 #include <cmath>
 
 #include "kernels/reference/elements.h"
@@ -11,7 +11,7 @@ Bounded plus(const Bounded& a, const Bounded& b) {
   return apply(Op::add, {a, b});
 }
 
-// Of a gradient that the update computes itself.
+// An element of a gradient that the update computes itself.
 Bounded product_element(const ElementCall& call, size_t tensor, const Dims& at) {
   const auto& spec = std::get<AdamWSpec>(call.node.attributes.detail);
   const size_t count = call.node.outputs.size() / spec.results_of_each();
@@ -33,7 +33,7 @@ Bounded adamw_element(const ElementCall& call, const ElementPlace& place) {
   const size_t count = call.node.outputs.size() / spec.results_of_each();
   const size_t tensor = place.output % count, what = place.output / count;
   const int64_t flat = reference::flat_index(call.inputs[first + tensor].shape, place.at);
-  // Parameters, gradients, first and second moments; gradients are flat.
+  // Kinds: parameters, gradients, first and second moments; gradients are flat.
   const auto value = [&](size_t kind) {
     return Bounded{
         call.inputs[first + kind * count + tensor].read(kind == 1 ? Dims{flat} : place.at), 0};
@@ -41,7 +41,7 @@ Bounded adamw_element(const ElementCall& call, const ElementPlace& place) {
   const auto scalar = [&](AdamWScalar which) {
     return call.inputs[0].read({static_cast<int64_t>(which)});
   };
-  // A skipped step leaves everything as it was; a copy is the parameter, rounded.
+  // A skipped step changes nothing; a copy is the rounded parameter.
   if (spec.skips && call.inputs[1].read({0}) == 0)
     return what == 1 ? value(2) : what == 2 ? value(3) : stored(value(0), place.dtype);
   const Bounded computed =
@@ -68,7 +68,7 @@ Bounded adamw_element(const ElementCall& call, const ElementPlace& place) {
                              apply(Op::divide, {m, divisor}));
   const Bounded before = is_cs336 ? value(0) : times(value(0), decay);
   const Bounded moved = apply(Op::subtract, {before, step});
-  // A weight is stored in the parameter's dtype, and rounded from there if a copy is kept.
+  // A copy is rounded from the parameter as it is stored.
   return stored(is_cs336 ? times(moved, decay) : moved, place.dtype);
 }
 

@@ -1,4 +1,4 @@
-// One element of attention or of its gradient, by the definition, from what the kernel got.
+// One element of attention or of its gradient, by definition, from the inputs that the kernel read.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -9,14 +9,14 @@
 namespace ridgeline {
 namespace {
 
-// fp32 may come from products of numbers that are cut in two, which keep 22 bits or more.
+// fp32 operands may be split into two planes of fp16, which keep at least 22 bits.
 constexpr double kCutOperand = 0x1p-21;
 
 const AttentionSpec& spec_of(const ElementCall& call) {
   return std::get<AttentionSpec>(call.node.attributes.detail);
 }
 
-// The heads and rows that one score belongs to.
+// The coordinates of one score.
 struct Pair {
   int64_t batch, head, query, key;
 };
@@ -35,7 +35,7 @@ class Terms {
     return visible_keys(spec_of(call_).mask, query, call_.inputs[0].shape[2],
                         call_.inputs[1].shape[2]);
   }
-  // Of the keys above; only a cache has some that are hidden.
+  // Whether a key of that range is visible; only a cache has keys that are not.
   bool sees(int64_t query, int64_t key) const {
     const AttentionSpec& spec = spec_of(call_);
     if (!spec.cached) return true;
@@ -51,7 +51,7 @@ class Terms {
   Bounded of_key(size_t input, const Pair& at, int64_t column) const {
     return {call_.inputs[input].read({at.batch, at.head / group_, at.key, column}), 0};
   }
-  // Between a row of a query tensor and one of a key tensor.
+  // The product of a row of a query tensor with a row of a key tensor.
   Bounded product(size_t query_input, size_t key_input, const Pair& at) const {
     const double operand = dtype_ == DType::tf32 ? 2 * info(dtype_).epsilon : kCutOperand;
     BoundedSum total;
@@ -64,13 +64,13 @@ class Terms {
   Bounded score(const Pair& at) const {
     return known(0, at, [&] { return times(product(0, 1, at), as_single(spec_of(call_).scale)); });
   }
-  // Adds x y to a sum. What the kernel computed, x, is rounded to its dtype before.
+  // Adds x y to a sum. The kernel computed x and rounded it to its dtype before.
   void add_product(BoundedSum& sum, const Bounded& x, const Bounded& y) const {
     const double step = is_16_bit(dtype_) ? info(dtype_).epsilon / 2 : info(DType::f32).epsilon;
     sum.add(times(x, y), step * std::abs(x.value * y.value));
   }
 
-  // Of the gradient node: by the log-sum-exp and the output that it got.
+  // For the gradient node: from the log-sum-exp and the output that it reads.
   Bounded weight(const Pair& at) const {
     const Bounded log_sum_exp{call_.inputs[4].read({at.batch, at.head, at.query}), 0};
     if (!std::isfinite(log_sum_exp.value)) return {0, std::numeric_limits<double>::infinity()};
@@ -86,7 +86,7 @@ class Terms {
   }
 
  private:
-  // Rows share what belongs to their pairs.
+  // Elements of a row share the results of their scores.
   template <class Compute>
   Bounded known(int64_t what, const Pair& at, Compute compute) const {
     const Shape& q = call_.inputs[0].shape;
@@ -104,7 +104,7 @@ Bounded unknown() {
   return {0, std::numeric_limits<double>::infinity()};
 }
 
-// A sum whose terms are themselves rounded products in fp32.
+// The total of a sum whose terms are rounded products in fp32.
 Bounded total_of(const BoundedSum& sum, DType dtype) {
   return stored(sum.count() == 0 ? Bounded{} : sum.total(), dtype);
 }
@@ -129,7 +129,7 @@ Bounded attention_element(const ElementCall& call, const ElementPlace& place) {
   }
   BoundedSum total, weighted;
   for (size_t j = 0; j < scores.size(); ++j) {
-    // The largest is subtracted from all and added again: only its value matters.
+    // The largest score is subtracted from all and added back, so only its value matters.
     const Bounded weight = apply(Op::exp, {apply(Op::subtract, {scores[j], {largest.value, 0}})});
     total.add(weight);
     at.key = keys[j];
@@ -151,7 +151,7 @@ Bounded attention_gradient_element(const ElementCall& call, const ElementPlace& 
       terms.add_product(sum, terms.d_score(at), terms.of_key(1, at, place.at[3]));
     return total_of(sum, place.dtype);
   }
-  // Keys and values: over all queries that see them, of every head that shares them.
+  // Gradients of keys and values: sums over queries that see them, of every head that shares them.
   for (int64_t member = 0; member < terms.group(); ++member)
     for (int64_t query = 0; query < call.inputs[0].shape[2]; ++query) {
       const Pair at{place.at[0], place.at[1] * terms.group() + member, query, place.at[2]};

@@ -15,7 +15,7 @@ const AttentionSpec& spec_of(const Call& call) {
   return std::get<AttentionSpec>(call.node.attributes.detail);
 }
 
-// What a function of scores makes of one score at its place among [B, H, Sq, Sk].
+// The score function and its gradient at one score.
 class Function {
  public:
   // The operands of f are the call's inputs from `first` on.
@@ -27,7 +27,7 @@ class Function {
     return evaluate(function->value, score, at,
                     0)[function->value.index(function->value.outputs()[0].value)];
   }
-  // All values of the function's gradient, for d_result at the place `at`.
+  // Returns all values of the gradient graph, for d_result at coordinates `at`.
   std::vector<double> gradients(double score, const Dims& at, double d_result) const {
     return evaluate(spec_of(call_).function->gradient, score, at, d_result);
   }
@@ -59,12 +59,12 @@ class Function {
 struct Query {
   int64_t row;           // among [B, H, Sq]
   int64_t first_key;     // the visible keys: rows of k, from here on
-  Dims at;               // the place of the first score among [B, H, Sq, Sk]
+  Dims at;               // coordinates of the first score in [B, H, Sq, Sk]
   Data scores, weights;  // over the visible keys; scores before f
   double log_sum_exp;
 };
 
-// Attention by its definition, one query at a time.
+// Calls `use` for one query after the other.
 template <class Use>
 void for_each_query(const Call& call, const Function& function, Use use) {
   const AttentionSpec& spec = spec_of(call);
@@ -91,7 +91,7 @@ void for_each_query(const Call& call, const Function& function, Use use) {
         largest = std::max(largest, query.weights.back());
       }
       double total = 0;
-      // All scores may be -inf: the weights are 0 then, as if no key were visible.
+      // All scores may be -inf: then the weights are 0, as if no key were visible.
       for (double& weight : query.weights)
         total += weight =
             weight == -std::numeric_limits<double>::infinity() ? 0 : std::exp(weight - largest);
@@ -135,7 +135,7 @@ Results attention_gradient(const Call& call) {
   Data &d_q = results[0], &d_k = results[1], &d_v = results[2];
   const Function function(call, 6);
 
-  // Adds to the sums of every operand that is asked for.
+  // Adds to the sums of every operand whose gradient is requested.
   const auto add_operands = [&](const std::vector<double>& gradients, const Dims& at) {
     size_t result = 3;
     for (size_t i = 6; i < call.inputs.size(); ++i) {

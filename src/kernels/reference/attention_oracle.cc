@@ -11,8 +11,8 @@
 namespace ridgeline {
 namespace {
 
-// Compiled for several instruction sets and chosen when the program is loaded; the thread sanitizer
-// cannot run the chooser.
+// Compiled for several instruction sets, one of which is chosen at load time; the sanitizers cannot
+// run the resolver.
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define RIDGELINE_CLONES
 #else
@@ -66,7 +66,7 @@ struct Rounded {
     if (dtype == DType::f16) return f16_to_float(float_to_f16(value));
     return value;
   }
-  // As a product sees it.
+  // The value as an operand of a product.
   float operand(float value) const { return dtype == DType::tf32 ? float_to_tf32(value) : value; }
 };
 
@@ -77,7 +77,7 @@ class Head {
  public:
   using Real = typename Rounding::Real;
 
-  // `rounding`: none, or that of the exact results.
+  // `rounding`: null, or for the exact results.
   Head(const AttentionHead& head, Rounding round, const RangeRunner& run,
        const AttentionRounding* rounding = nullptr)
       : head_(head),
@@ -153,7 +153,7 @@ class Head {
                   static_cast<Real>(head_.scale));
   }
 
-  // Scores, weights and their gradients of one query over its keys, and what softmax needs of them.
+  // Computes a query's scores, weights and their gradients, and returns the sums of its softmax.
   Summary summarize(int64_t query, QueryTerms& of) const {
     const auto keys = static_cast<size_t>(visible_keys(query));
     of.scores.resize(keys);
@@ -201,7 +201,7 @@ class Head {
     if (backward()) result.d_q_rounding[row] = d_q_rounding(query, of, summary);
   }
 
-  // The keys share the error of the gradient's dot: it moves d_q along their mean.
+  // The keys share the error of gradient_dot: it moves d_q along their mean.
   double d_q_rounding(int64_t query, const QueryTerms& of, const Summary& summary) const {
     double variance = 0;
     std::vector<Real> mean_key(static_cast<size_t>(width()));

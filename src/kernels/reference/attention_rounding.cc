@@ -70,8 +70,7 @@ AttentionRounding::Query AttentionRounding::query(int64_t query, const Weights& 
   }
   result.log_sum_exp = std::sqrt(variance) + kFunction;
   if (of.d_weights.empty()) return result;
-  // Either as the sum over keys, or as the product of the output, which was stored, and its
-  // gradient.
+  // Computed either as the sum over keys, or as the product of the stored output and its gradient.
   variance = square(product(d_output_, query, value_norm)) +
              square(stored(result) * d_output_.largest[static_cast<size_t>(query)] * value_norm) +
              square(result.log_sum_exp * of.gradient_dot);
@@ -89,7 +88,7 @@ AttentionRounding::Query AttentionRounding::query(int64_t query, const Weights& 
 }
 
 double AttentionRounding::d_score_variance(const Pair& pair, const Query& of) const {
-  const double relative = weight(pair, of) + stored(of);  // of the weight, and as it is stored
+  const double relative = weight(pair, of) + stored(of);  // of the weight, then of its rounding
   return square(scale_ * pair.weight) *
          (square(d_weight(pair, of)) + square(relative * (pair.d_weight - pair.gradient_dot)));
 }

@@ -1,5 +1,5 @@
-// How far roundings move what attention leaves when large terms cancel: the log-sum-exp, d_q and
-// d_k. The derivation stands in docs/measuring.md.
+// How far rounding errors move results of attention in which large terms cancel: the log-sum-exp,
+// d_q and d_k. docs/measuring.md has the derivation.
 #pragma once
 
 #include <span>
@@ -11,7 +11,7 @@ namespace ridgeline {
 
 class AttentionRounding {
  public:
-  // Results are stored in `dtype`; products are summed up in fp32.
+  // Results are stored in `dtype`; products are accumulated in fp32.
   AttentionRounding(const AttentionHead& head, DType dtype);
 
   // One query over the keys that it sees.
@@ -19,7 +19,7 @@ class AttentionRounding {
     std::span<const double> scores, weights, d_weights;
     double gradient_dot = 0;  // the sum of weights times d_weights
   };
-  // What its keys share.
+  // The errors that its keys share.
   struct Query {
     double log_sum_exp = 0;
     double gradient_dot = 0;
@@ -31,10 +31,10 @@ class AttentionRounding {
     int64_t query = 0, key = 0;
     double score = 0, weight = 0, d_weight = 0, gradient_dot = 0;
   };
-  // The variance of a gradient of a score: of its own terms, without the query's gradient_dot.
+  // The variance of a gradient of a score, from its own terms, without the query's gradient_dot.
   double d_score_variance(const Pair& pair, const Query& of) const;
 
-  // The largest element of a row.
+  // The largest magnitude of a row.
   double largest_query(int64_t row) const { return q_.largest[static_cast<size_t>(row)]; }
   double largest_key(int64_t row) const { return k_.largest[static_cast<size_t>(row)]; }
 

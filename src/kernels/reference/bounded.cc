@@ -18,15 +18,15 @@ using Rule = Bounded (*)(Operands);
 
 constexpr double kSingle = info(DType::f32).epsilon;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-// Vector code gives nothing smaller than this for an exponential.
+// Vectorised exponentials flush smaller results to this.
 constexpr double kSmallestPower = 0x1p-99;
 
-// An error of exactly 0 moves nothing, not even something infinite.
+// An error of exactly 0 contributes nothing, even with an infinite slope.
 double moved(double slope, double error) {
   return error == 0 ? 0 : std::abs(slope) * error;
 }
 
-// A function that only rises or only falls is furthest off at the ends.
+// A monotone function is furthest off at the ends of the interval.
 template <class F>
 Bounded monotone(F f, const Bounded& x, double own) {
   const double value = f(x.value);
@@ -95,7 +95,7 @@ Bounded gelu_tanh(Operands x) {
   const double inner = std::sqrt(2 / std::numbers::pi) * (at + 0.044715 * at * at * at);
   const double t = std::tanh(inner);
   const double value = t == -1 ? 0 : at / 2 * (1 + t);
-  // What rounding does to the tangent and to its argument, and then to the product.
+  // The rounding of tanh and of its argument, then of the product.
   const double tangent_error =
       std::isfinite(inner) ? kSingle * (4 + 4 * std::abs(inner) * (1 - t * t)) : 4 * kSingle;
   const double own =
@@ -213,7 +213,7 @@ constexpr OpTable<Rule> kRules = {
     {Op::all_gather, nullptr},
 };
 
-// Whether nothing is rounded: the op gives one of its operands, or yes or no.
+// Whether nothing is rounded: the op returns one of its operands, or a boolean.
 bool is_exact(Op op) {
   return op == Op::negate || op == Op::maximum || op == Op::where || op == Op::less ||
          op == Op::less_equal || op == Op::equal;
@@ -234,8 +234,8 @@ Bounded stored(Bounded x, DType dtype) {
   if (dtype == DType::i32) return {std::trunc(x.value), x.error > 0 ? x.error + 1 : 0};
   if (!std::isfinite(x.value)) return x;
   if (std::abs(x.value) + x.error > largest_finite(dtype)) return {x.value, kInfinity};
-  // In 16 bits rounding to nearest takes half a step; in fp32 a whole one is allowed, as the
-  // arithmetic may round an operand or a factor besides.
+  // Rounding to nearest in 16 bits is off by half a step; in fp32 a whole step is allowed, since
+  // the arithmetic may also round an operand or a factor.
   const double step = is_16_bit(dtype) ? info(dtype).epsilon / 2 : kSingle;
   const double smallest = dtype == DType::f16 ? 0x1p-24 : 0x1p-126;
   return {x.value, x.error + step * (std::abs(x.value) + x.error) + smallest};
@@ -247,7 +247,7 @@ Bounded apply(Op op, Operands operands, DType dtype) {
     throw Error(ErrorKind::internal, fmt::format("'{}' is not a pointwise op", info(op).name));
   const Bounded result = rule(operands);
   if (is_exact(op)) return result;
-  // Computed in fp32, and then rounded once more.
+  // Computed in fp32, then rounded once more.
   return is_16_bit(dtype) ? stored(stored(result, DType::f32), dtype) : stored(result, dtype);
 }
 
@@ -261,10 +261,10 @@ void BoundedSum::add(const Bounded& term, double independent) {
 }
 
 Bounded BoundedSum::total(int64_t cut_off) const {
-  // Of uniform errors 2.5 roots of the sum of squares of the largest are more than four standard
-  // deviations; of few, all of them at their largest are less.
+  // For uniform errors, 2.5 times the root of the sum of squared bounds is more than four standard
+  // deviations; for few errors, the sum of their bounds is less.
   constexpr double kRoots = 2.5;
-  // Standard deviations of a sum that grows all the way.
+  // Standard deviations of a sum that grows monotonically.
   constexpr double kDeviations = 4;
   if (!std::isfinite(sum_.value)) return sum_;
   const double independent = std::min(independent_, kRoots * std::sqrt(independent_squares_));
@@ -275,7 +275,7 @@ Bounded BoundedSum::total(int64_t cut_off) const {
 double error_share(double got, const Bounded& expected) {
   if (std::isnan(expected.value)) return std::isnan(got) ? 0 : kInfinity;
   if (std::isnan(got)) return got;
-  const bool is_known = expected.error < kInfinity;  // nor NaN, of something infinite
+  const bool is_known = expected.error < kInfinity;  // also false for NaN, from an infinite value
   return got == expected.value || !is_known ? 0 : std::abs(got - expected.value) / expected.error;
 }
 

@@ -1,9 +1,9 @@
-// Numbers in fp64 beside how far a kernel may be from them that computes in fp32 and stores in the
-// tensors' dtypes: running error analysis, one rule per op.
+// Numbers in fp64 with a bound on how far from them a kernel may be that computes in fp32 and
+// stores in the tensors' dtypes: running error analysis, one rule per op.
 //
-//   const Bounded product = apply(Op::multiply, {{a, b}}, DType::f32);
-//   BoundedSum sum; for (...) sum.add(product); const Bounded mean = sum.total();
-//   is_right(got, stored(mean, DType::bf16));
+//   const Bounded product = apply(Op::multiply, {a, b});
+//   BoundedSum sum; for (...) sum.add(product); const Bounded total = sum.total();
+//   const bool is_right = error_share(got, stored(total, DType::bf16)) <= 1;
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,14 @@ namespace ridgeline {
 
 struct Bounded {
   double value = 0;
-  double error = 0;  // 0: exact; infinite: anything may come out
+  double error = 0;  // 0: exact; infinite: any result is right
 };
 
-// How far a sum of n terms in fp32 is from the true one, in parts of the sum of their absolute
-// values: one rounding, and the standard deviation of n roundings of a growing sum.
+// The error of a sum of n terms in fp32, relative to the sum of their absolute values: one
+// rounding, and the standard deviation of n roundings of a growing sum.
 double sum_rounding(int64_t n);
 
-// As a tensor of this dtype holds it.
+// The number after rounding to this dtype.
 Bounded stored(Bounded x, DType dtype);
 
 // A pointwise op in fp32. Throws an internal error for other ops.
@@ -35,14 +35,14 @@ inline Bounded times(const Bounded& a, const Bounded& b) {
   return apply(Op::multiply, {a, b});
 }
 
-// A sum in fp32, in any order.
+// A sum in fp32, in any order of additions.
 class BoundedSum {
  public:
-  // `independent`: a rounding of the term that has nothing to do with those of the others.
+  // `independent`: a rounding error of the term that is independent of those of the others.
   void add(const Bounded& term, double independent = 0);
   int64_t count() const { return count_; }
-  // `cut_off`: how many times the growing sum was cut off to fp32 instead of rounded, as tensor
-  // cores do it, all in one direction.
+  // `cut_off`: how many times the growing sum was truncated to fp32 instead of rounded, as tensor
+  // cores do, all in one direction.
   Bounded total(int64_t cut_off = 0) const;
 
  private:
@@ -52,7 +52,7 @@ class BoundedSum {
   int64_t count_ = 0;
 };
 
-// How often tensor cores add to the sums of a product: once for each 32 bytes of a row.
+// How many times tensor cores add to the sums of a product: once per 32 bytes of a row.
 int64_t tensor_core_steps(DType dtype, int64_t depth);
 
 // A constant that a kernel holds in fp32.
@@ -60,7 +60,7 @@ inline Bounded as_single(double value) {
   return stored({value, 0}, DType::f32);
 }
 
-// The distance in parts of what is allowed: at most 1 is right, NaN where only one is a number.
+// Returns the error as a share of the bound: at most 1 is right; NaN for an unexpected NaN.
 double error_share(double got, const Bounded& expected);
 
 }  // namespace ridgeline

@@ -1,4 +1,4 @@
-// What stores rows in a cache and finds them there, by the definitions.
+// Ops on a cache, by definition: argmax, append, advance, ring_positions, attention over a cache.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -57,7 +57,6 @@ Data ring_positions(const Call& call) {
   });
 }
 
-// One query and one slot after the other.
 Results cached_attention(const Call& call) {
   const auto& spec = std::get<AttentionSpec>(call.node.attributes.detail);
   const Operand &q = call.inputs[0], &k = call.inputs[1], &v = call.inputs[2];

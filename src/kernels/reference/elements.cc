@@ -18,7 +18,7 @@ Bounded read(const ElementOperand& operand, const Dims& at) {
   return {operand.read(at), 0};
 }
 
-// The element that broadcasting shows at coordinates `at` of a larger shape.
+// The element at coordinates `at` of the shape that the operand is broadcast to.
 Bounded read_broadcast(const ElementOperand& operand, const Dims& at) {
   Dims mine = Dims::filled(operand.shape.rank(), 0);
   for (int axis = 0; axis < mine.rank(); ++axis)
@@ -47,7 +47,7 @@ int64_t row_of(const ElementOperand& x, const Dims& at) {
   return flat_index(x.shape, at) / x.shape.back();
 }
 
-// Of the row that `at` is in: its largest element, and the sum of all exp(x - largest).
+// The largest element of the row of `at`; total_weight is the row's sum of exp(x - largest).
 Bounded largest_of_row(const ElementCall& call, const Dims& at) {
   const ElementOperand& x = call.inputs[0];
   return call.once(2 * row_of(x, at), [&] {
@@ -303,7 +303,7 @@ Bounded element(const ElementCall& call, const ElementPlace& place) {
 
 ElementWork element_work(const ElementCall& call, size_t output) {
   if (info(call.node.op).kind == OpClass::attention) return attention_work(call);
-  // A row shares its sum.
+  // Elements of a row share its sum.
   if (info(call.node.op).kind == OpClass::row)
     return {.in_turn = 4, .alone = 2 * call.inputs[0].shape.back()};
   const auto reads = [&]() -> int64_t {

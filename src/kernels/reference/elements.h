@@ -1,5 +1,5 @@
-// Single elements of what a node computes, in fp64 from the inputs that its kernel got, and how far
-// a kernel may be from them. So any kernel can be checked at any size, where it runs.
+// Single elements of what a node computes, in fp64 from the inputs that its kernel read, with a
+// bound on a kernel's error: any kernel can be checked at any size, where it runs.
 //
 //   ElementCall call{node, operands};
 //   const Bounded expected = element(call, {.output = 0, .at = {3, 5}, .dtype = DType::bf16});
@@ -24,9 +24,9 @@ struct ElementCall {
   const Node& node;
   std::span<const ElementOperand> inputs;
   bool on_tensor_cores = false;                             // products of 16-bit and TF32 operands
-  mutable std::unordered_map<int64_t, Bounded> known = {};  // what elements share
+  mutable std::unordered_map<int64_t, Bounded> known = {};  // results that elements share
 
-  // Computed by the first element that asks for it.
+  // Returns the shared result `key`, computed by the first element that needs it.
   template <class Compute>
   Bounded once(int64_t key, Compute compute) const {
     const auto found = known.find(key);
@@ -37,26 +37,26 @@ struct ElementCall {
 struct ElementPlace {
   size_t output = 0;
   Dims at;
-  DType dtype = DType::f32;  // that the kernel writes
+  DType dtype = DType::f32;  // of the stored output
 };
 
-// An infinite error where nothing is known of the op.
+// Returns an infinite error for ops without a rule.
 Bounded element(const ElementCall& call, const ElementPlace& place);
 
-// How many elements of the inputs one element of an output takes.
+// How many elements of the inputs are read for one element of an output.
 struct ElementWork {
-  int64_t in_turn = 1;  // when all are computed one after the other
+  int64_t in_turn = 1;  // if all elements are computed one after the other
   int64_t alone = 1;
 };
 ElementWork element_work(const ElementCall& call, size_t output);
 
-// attention_elements.cc; an infinite error for a function of scores.
+// attention_elements.cc; the error is infinite if there is a score function.
 Bounded attention_element(const ElementCall& call, const ElementPlace& place);
 Bounded attention_gradient_element(const ElementCall& call, const ElementPlace& place);
 ElementWork attention_work(const ElementCall& call);
 
 // adamw_elements.cc
 Bounded adamw_element(const ElementCall& call, const ElementPlace& place);
-int64_t adamw_reads(const ElementCall& call, size_t output);  // for one element
+int64_t adamw_reads(const ElementCall& call, size_t output);  // elements read for one element
 
 }  // namespace ridgeline

@@ -1,4 +1,4 @@
-// What the oracle's evaluators of single ops share, and those that have a file of their own.
+// Shared by the oracle's evaluators of single ops; declares those in files of their own.
 #pragma once
 
 #include <vector>
@@ -38,7 +38,7 @@ inline int64_t flat_index(const Shape& shape, const Dims& at) {
   return flat;
 }
 
-// The element that broadcasting shows at coordinates `at` of a larger shape.
+// The element at coordinates `at` of the shape that the operand is broadcast to.
 inline double broadcast_element(const Operand& operand, const Dims& at) {
   Dims mine = Dims::filled(operand.shape.rank(), 0);
   for (int axis = 0; axis < mine.rank(); ++axis)
@@ -64,7 +64,7 @@ Data place(const Call& call);
 Data sum_of_squares(const Call& call);
 Results adamw_update(const Call& call);
 Data loss_scale_update(const Call& call);
-// The state of a loss scale after a step whose gradients have this norm.
+// Returns the state of a loss scale after a step whose gradients have this norm.
 Data after_step(Data state, double norm, const LossScaleSpec& spec);
 
 // cache_ops.cc
@@ -72,7 +72,7 @@ Data argmax(const Call& call);
 Data append(const Call& call);
 Data advance(const Call& call);
 Data ring_positions(const Call& call);
-// The largest position up to `last` whose row belongs in `slot` of a ring of `slots`.
+// Returns the largest position up to `last` whose row belongs in `slot` of a ring of `slots`.
 int64_t position_in_slot(int64_t last, int64_t slot, int64_t slots);
 
 Results cached_attention(const Call& call);

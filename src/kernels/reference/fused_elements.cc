@@ -100,7 +100,7 @@ Bounded FusedElements::product_at(int64_t offset) const {
   return stored(sum.total(tensor_core_steps(product.dtype, product.depth)), product.dtype);
 }
 
-// In the order of the steps: a later fold may need an earlier one.
+// In the order of the steps, since a later fold may need an earlier one.
 void FusedElements::fold_row(const Dims& place) {
   Dims row = place;
   row.back() = 0;

@@ -1,4 +1,4 @@
-// Rows and elements by index, by their definitions.
+// Ops that access rows and elements by index, by definition.
 #include <fmt/format.h>
 
 #include "base/error.h"
@@ -7,7 +7,7 @@
 namespace ridgeline::reference {
 namespace {
 
-// Which of `count` rows or columns an index names.
+// Returns the index, or throws a usage error if it is not in [0, count).
 int64_t checked_index(double index, int64_t count) {
   const auto at = static_cast<int64_t>(index);
   if (at < 0 || at >= count)

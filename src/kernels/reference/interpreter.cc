@@ -256,7 +256,7 @@ constexpr OpTable<Evaluate> kEvaluators = {
     {Op::expand, one<expand>},
     {Op::slice, one<slice>},
     {Op::pad, one<pad>},
-    // interpret_ranks() has all ranks at hand
+    // in interpret_ranks(), which has all ranks
     {Op::all_reduce, nullptr},
     {Op::reduce_scatter, nullptr},
     {Op::all_gather, nullptr},
@@ -316,7 +316,7 @@ Results evaluate(const Graph& graph, const Node& node, const std::vector<Data>& 
   return kEvaluators[node.op](call);
 }
 
-// What a rank gets of a collective whose operands on all ranks are these.
+// The result of a collective on one rank; `operands` are those of all ranks.
 Data collect(const Node& node, const std::vector<const Data*>& operands, size_t rank) {
   const auto size = static_cast<size_t>(element_count(node.outputs[0].shape));
   Data result(size, 0.0);

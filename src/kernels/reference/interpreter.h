@@ -10,25 +10,25 @@
 namespace ridgeline {
 
 struct InterpreterOptions {
-  // Rounds every result to its dtype, and the operands of tf32 products, so that a graph of
-  // narrow types can be compared step for step.
+  // Rounds every result to its dtype, and the operands of tf32 products, so that a graph of narrow
+  // types can be compared step by step.
   bool round_to_dtype = false;
 };
 
 // Values by input name, each contiguous in row-major order; booleans are 0 and 1.
 using InterpreterInputs = std::map<std::string, std::vector<double>>;
 
-// Indexed by Graph::index: every value of the graph, contiguous.
+// Returns every value of the graph, contiguous, by Graph::index.
 std::vector<std::vector<double>> interpret(const Graph& graph, const InterpreterInputs& inputs,
                                            const InterpreterOptions& options = {});
 
-// The same graph on several ranks, each with its own inputs; collectives see the operands of all.
-// By rank.
+// Runs the graph on several ranks, each with its own inputs; collectives combine the operands of
+// all. Returns the values by rank.
 std::vector<std::vector<std::vector<double>>> interpret_ranks(
     const Graph& graph, const std::vector<InterpreterInputs>& inputs,
     const InterpreterOptions& options = {});
 
-// `value` as a tensor of this dtype would hold it.
+// Rounds `value` to this dtype.
 double round_to(DType dtype, double value);
 
 }  // namespace ridgeline

@@ -1,4 +1,4 @@
-// Norms of gradients and AdamW, by their formulas.
+// Gradient norms, AdamW and the loss scale, by definition.
 #include <cmath>
 
 #include "kernels/reference/evaluators.h"

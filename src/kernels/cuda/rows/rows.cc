@@ -1,5 +1,4 @@
-// Plans softmax, log-softmax and their gradients: the threads of a row, and how much of it each
-// holds.
+// Plans softmax, log-softmax and their gradients: how many threads hold a row, and how much each.
 #include <algorithm>
 #include <array>
 

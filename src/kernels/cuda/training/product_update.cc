@@ -35,8 +35,7 @@ struct UpdatedProduct {
   ProductMatrix left, right;
 };
 
-// Calls work(begin, end) for the products of each launch: as few launches of equal size as
-// possible.
+// Calls work(begin, end) for the products of each launch: as few launches as possible, about equal.
 template <class Work>
 void for_each_launch_of(size_t count, Work work) {
   const size_t launches = (count + kUpdatedProducts - 1) / kUpdatedProducts;
