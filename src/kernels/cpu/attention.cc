@@ -1,4 +1,4 @@
-// Attention nodes of a graph, served by the flash kernels.
+// Runs attention nodes by the flash kernels.
 #include <optional>
 
 #include "kernels/cpu/flash.h"
@@ -8,7 +8,7 @@
 namespace ridgeline {
 namespace {
 
-// The function of the node's scores, if it has one, with operands from input `first` on.
+// The node's score function, if it has one, with operands from input `first` on.
 std::optional<ScoreTiles> function_of(const KernelCall& call, size_t first, size_t first_sum,
                                       const CpuContext& context) {
   const auto& spec = std::get<AttentionSpec>(call.node.attributes.detail);

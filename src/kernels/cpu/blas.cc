@@ -18,7 +18,7 @@
 extern "C" {
 char* openblas_get_config(void);
 char* openblas_get_corename(void);
-// Its own allocator: a buffer that was freed stays mapped for the next caller.
+// The library's own allocator: a freed buffer stays mapped for the next caller.
 void* blas_memory_alloc(int);
 void blas_memory_free(void*);
 }
@@ -28,7 +28,7 @@ namespace {
 
 constexpr Bytes kBuffer = {int64_t{128} << 20};  // of one caller
 
-// What `ulimit -v` or `ulimit -d` says; empty: neither is set.
+// Returns the limit of `ulimit -v` or `ulimit -d`, or nullopt if neither is set.
 std::optional<Bytes> memory_limit() {
   std::optional<Bytes> tightest;
   for (const auto resource : {RLIMIT_AS, RLIMIT_DATA}) {
@@ -46,8 +46,8 @@ bool can_be_mapped(Bytes bytes) {
   return at != MAP_FAILED && munmap(at, size) == 0;
 }
 
-// Newer versions of OpenBLAS take a buffer when they are initialised, before main(), and try for
-// ever where there is no room. No error can be thrown there, so the process ends here.
+// Newer versions of OpenBLAS allocate a buffer when they are initialised, before main(), and retry
+// forever if there is no room. No error can be thrown there, so the process ends here.
 void end_without_room() {
   const std::optional<Bytes> limit = memory_limit();
   if (!limit || can_be_mapped(kBuffer)) return;
@@ -58,8 +58,8 @@ void end_without_room() {
 }
 
 // Runs before OpenBLAS's own initialiser. Our pool provides the threads, so OpenBLAS starts none.
-// It would pick its kernels from a list of processor models, and those of 2004 for a model newer
-// than itself; what the processor can do is the better guide, and a choice made by the user stands.
+// For a processor newer than itself OpenBLAS would select kernels of 2004 from its list of models,
+// so the kernels are selected by the supported instruction sets, unless the user has chosen some.
 __attribute__((constructor(101))) void prepare_openblas() {
   end_without_room();
   setenv("OPENBLAS_NUM_THREADS", "1", 1);

@@ -1,4 +1,4 @@
-// The one door to the GEMM library.
+// The only interface to the GEMM library.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,8 @@
 
 namespace ridgeline {
 
-// c = a b + beta c in fp32, row-major, on the calling thread. An operand whose rows are contiguous
-// has its leading dimension as row stride; a transposed one has its columns contiguous instead.
+// c = a b + beta c in fp32, row-major, on the calling thread. The leading dimension is the stride
+// of contiguous rows, or of contiguous columns if the operand is transposed.
 struct Sgemm {
   int64_t m = 0, n = 0, k = 0;
   const float* a = nullptr;
@@ -23,7 +23,7 @@ struct Sgemm {
 
 void sgemm(const Sgemm& call);
 
-// y = a x in fp32 on the calling thread; `a` has m rows of n numbers, lda apart.
+// y = a x in fp32 on the calling thread; `a` has m rows of n elements, lda apart.
 struct Sgemv {
   int64_t m = 0, n = 0;
   const float* a = nullptr;
@@ -34,8 +34,8 @@ struct Sgemv {
 
 void sgemv(const Sgemv& call);
 
-// To be called before `threads` threads multiply at once. OpenBLAS maps a buffer for each and asks
-// for ever where a limit (ulimit -v) refuses, so this maps them while that can still be an error.
+// Called before `threads` threads multiply at once. OpenBLAS maps a buffer for each and retries
+// forever if a limit (ulimit -v) refuses, so this maps them while an error can still be reported.
 // Throws an environment error.
 void reserve_blas_buffers(int threads);
 

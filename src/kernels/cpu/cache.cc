@@ -1,4 +1,4 @@
-// Rows stored in a cache, the position after them, and which position each slot holds.
+// Stores rows in a cache, advances its position, and finds which position each slot holds.
 #include <fmt/format.h>
 
 #include <algorithm>

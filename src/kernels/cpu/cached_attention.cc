@@ -1,5 +1,5 @@
-// Attention over a cache: chunks of positions are shared out among the threads, and their results
-// joined by their log-sum-exp. Early exit: positions that no row has are not looked at.
+// Attention over a cache: threads share chunks of positions, whose results are combined by their
+// log-sum-exp. Positions that no row sees are skipped.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -12,11 +12,11 @@
 namespace ridgeline {
 namespace {
 
-constexpr int64_t kMostRows = 64;      // queries of all heads of a group that one task serves
-constexpr int64_t kFlashQueries = 16;  // from here on the flash kernels are faster
+constexpr int64_t kMostRows = 64;      // queries, of all heads of a group, per task
+constexpr int64_t kFlashQueries = 16;  // from this many on the flash kernels are faster
 constexpr int64_t kPitch = 16;         // floats of the widest vector
 
-// Query i of head g of a group is row i G + g, so that neighbours see much the same keys.
+// Query i of head g in a group of G heads is row i G + g, so that adjacent rows see similar keys.
 class CachedAttention {
  public:
   CachedAttention(const KernelCall& call, const CpuContext& context)
@@ -32,8 +32,8 @@ class CachedAttention {
         tile_rows_(std::min(rows_, kMostRows)),
         tiles_((rows_ + tile_rows_ - 1) / tile_rows_),
         first_(position_of(call.inputs[3])),
-        // Chunks depend on shapes alone, so that threads change no bit; sums are a small part of
-        // what is read.
+        // Chunks depend on shapes alone, so that the number of threads changes no bit; sums are a
+        // small part of what is read.
         chunk_(std::max<int64_t>(128, 32 * tile_rows_)) {}
 
   void run() {
@@ -67,7 +67,7 @@ class CachedAttention {
     if (spec_.mask.window > 0) oldest = std::max(oldest, at - spec_.mask.window + 1);
     return {oldest, std::max(oldest, at + 1)};
   }
-  // Of all its queries; it may be empty.
+  // Of all queries of the tile; may be empty.
   Span span_of(int64_t tile) const {
     const int64_t end = std::min((tile + 1) * tile_rows_, rows_);
     const Span first = span_of_query(tile * tile_rows_ / group_);
@@ -87,7 +87,7 @@ class CachedAttention {
     for (int64_t row = 0; row < rows; ++row)
       load_query(head, first_row + row, &queries[static_cast<size_t>(row * pitch_)]);
     std::vector<int64_t> first(static_cast<size_t>(rows)), last(first);
-    // Up to the end of the ring, then from its beginning.
+    // Up to the end of the ring, then from its start.
     for (int64_t at = begin; at < end;) {
       const int64_t slot = at % slots_, count = std::min(end - at, slots_ - slot);
       for (int64_t row = 0; row < rows; ++row) {
@@ -114,7 +114,7 @@ class CachedAttention {
     }
   }
 
-  // The place of a row of queries, or of results, among [batch, heads, queries].
+  // The coordinates of a row of queries or results in [batch, heads, queries].
   Dims place_of(int64_t head, int64_t row) const {
     const int64_t key_heads = keys().shape[1];
     return {head / key_heads, head % key_heads * group_ + row % group_, row / group_};
@@ -182,7 +182,7 @@ void cached_attention_kernel(const KernelCall& call, const CpuContext& context) 
   const auto lies_together = [](const TensorView& x) {
     return x.strides[3] == 1 || x.shape[3] == 1;
   };
-  // Slots in the order of their positions are keys like others.
+  // Slots in the order of their positions are ordinary keys.
   const bool is_in_order = length <= k.shape[2];
   if (is_in_order && (q.shape[2] >= kFlashQueries || !lies_together(k) || !lies_together(v)))
     return flash_forward({.q = q,

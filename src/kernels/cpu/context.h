@@ -1,4 +1,4 @@
-// What every CPU kernel is handed besides its tensors.
+// What every CPU kernel needs besides its tensors.
 #pragma once
 
 #include "kernels/cpu/isa.h"

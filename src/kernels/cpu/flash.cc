@@ -1,4 +1,4 @@
-// Flash attention forward: batch x heads x query tiles, handed to the threads one by one.
+// Flash attention forward: one task per batch, head and query tile.
 #include "kernels/cpu/flash.h"
 
 #include "kernels/cpu/flash_problem.h"
@@ -7,8 +7,8 @@
 namespace ridgeline {
 namespace {
 
-// Fewer queries where threads would be left without any, or with unequal parts of a causal mask. A
-// block of queries gives the same bits in any tile, but under a window its keys begin elsewhere.
+// Halves the tile while threads would have no tasks, or unequal parts of a causal mask. A block of
+// queries gives the same bits in any tile, except under a window, where its keys begin elsewhere.
 int64_t shared_out(int64_t tile, const AttentionSizes& sizes, const FlashMask& mask, int threads) {
   constexpr int64_t kLeastQueries = 32;
   const int64_t wanted = mask.causal ? 2 * int64_t{threads} : threads;
@@ -33,8 +33,7 @@ void flash_forward(const FlashForward& problem, const CpuContext& context) {
   const ThreadScratch scratch(context.pool, kernel.scratch_floats(sizes.head_dim));
 
   context.pool.for_each(sizes.batch * sizes.heads * tiles, [&](int64_t index, int thread) {
-    // Under a causal mask later tiles see more keys: the longest goes first, the shortest fills
-    // gaps.
+    // Under a causal mask later tiles see more keys: the longest go first, the shortest fill gaps.
     const int64_t query_tile = tiles - 1 - index % tiles;
     const int64_t head = index / tiles % sizes.heads;
     const int64_t batch = index / tiles / sizes.heads;

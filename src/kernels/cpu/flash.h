@@ -1,4 +1,4 @@
-// Attention in O(S) memory on the CPU: tiles of scores live in cache and never reach memory.
+// Attention in O(S) memory on the CPU: tiles of scores stay in cache and never reach memory.
 //
 //   flash_forward({.q = q, .k = k, .v = v, .out = out, .log_sum_exp = lse, .scale = 0.125f,
 //                  .mask = {.causal = true}}, context);
@@ -21,7 +21,7 @@ struct FlashForward {
   TensorView out, log_sum_exp;
   float scale = 1.0f;
   AttentionMask mask = {};
-  const ScoreTiles* function = nullptr;  // of scores, before the mask
+  const ScoreTiles* function = nullptr;  // score function, applied before the mask
 };
 
 struct FlashBackward {
@@ -30,10 +30,10 @@ struct FlashBackward {
   float scale = 1.0f;
   AttentionMask mask = {};
   BackwardAlgorithm algorithm = BackwardAlgorithm::single_pass;
-  const ScoreTiles* function = nullptr;  // its sums get the gradients of its operands
+  const ScoreTiles* function = nullptr;  // its sums receive the gradients of its operands
 };
 
-// A row with nothing to attend to gives output 0, log-sum-exp -inf and gradient 0.
+// A row that sees no key has output 0, log-sum-exp -inf and gradient 0.
 void flash_forward(const FlashForward& problem, const CpuContext& context);
 void flash_backward(const FlashBackward& problem, const CpuContext& context);
 

@@ -1,5 +1,4 @@
-// Flash attention backward: two passes over tiles, or one that sums dQ across key tiles in a fixed
-// order.
+// Flash attention backward: two passes over tiles, or one that sums dQ in the order of key tiles.
 #include <algorithm>
 #include <atomic>
 #include <thread>
@@ -12,15 +11,15 @@
 namespace ridgeline {
 namespace {
 
-// fp32 sums of dQ that the single pass keeps when d_q itself cannot hold them: at most this many
-// bytes, or one key head's worth.
+// Bound on the fp32 sums of dQ that the single pass keeps when d_q itself cannot hold them; one key
+// head may exceed it.
 constexpr int64_t kAccumulatorBytes = int64_t{16} << 20;
 
 constexpr int64_t kTilesOfShortHead = 8;
 
-// Key tile j may add to a query tile when all earlier ones have, so that the sum has one order
-// whatever the number of threads. The pool hands out the key tiles of a head in increasing order,
-// so the earliest one that runs never waits.
+// Key tile j may add to a query tile when all earlier ones have, so that the order of the sum does
+// not depend on the number of threads. The pool hands out the key tiles of a head in increasing
+// order, so the earliest running one never waits.
 class Turn {
  public:
   void reset(int64_t first) { next_.store(first, std::memory_order_relaxed); }
@@ -71,8 +70,8 @@ class Backward {
   }
 
  private:
-  // Fewer keys where threads would be left without any. The order of sums on tiles does not depend
-  // on it: they are added up one by one in any case.
+  // Fewer keys per tile while threads would have no tasks. With AMX the order of sums does not
+  // depend on it: they are added up one by one in any case.
   FlashTileSizes tile_sizes() const {
     constexpr int64_t kLeastKeys = 64;
     FlashTileSizes tile = backward_.tile_sizes(sizes_.head_dim);
@@ -124,7 +123,7 @@ class Backward {
   template <class F>
   void for_each_query_tile(F f) {
     pool_.for_each(sizes_.batch * sizes_.heads * query_tiles_, [&](int64_t index, int thread) {
-      // The longest tiles of a causal mask first, as in the forward.
+      // The longest tiles of a causal mask come first, as in the forward.
       const int64_t tile = query_tiles_ - 1 - index % query_tiles_;
       const int64_t row = index / query_tiles_;
       f(head(row / sizes_.heads, row % sizes_.heads), tile, scratch_.of(thread));
@@ -151,7 +150,7 @@ class Backward {
     });
   }
 
-  // All query tiles of all heads that share one key tile; after each, `then(head, query_tile)`.
+  // Runs all query tiles of all heads that share a key tile, then(head, query_tile) after each.
   template <class F>
   void accumulate_keys(int64_t batch, int64_t key_head, int64_t key_tile, float* scratch, F then) {
     const int64_t first_head = key_head * sizes_.group();
@@ -198,14 +197,14 @@ class Backward {
                        floats_per_head, turns);
   }
 
-  // `rows` counts batch x key heads. Without accumulators, dQ is summed where it belongs.
+  // `rows` counts batch x key heads. Without accumulators, dQ is summed in place.
   void single_pass_over(FlashRange rows, float* accumulators, int64_t floats_per_head,
                         std::vector<Turn>& turns) {
     for (size_t i = 0; i < turns.size(); ++i)
       turns[i].reset(visible_[i % static_cast<size_t>(query_tiles_)].begin);
-    // Whole heads while they are short and all threads get as many: what a thread reads again is in
-    // its cache, and none waits for another. Else neighbours are tiles of different heads: those of
-    // one head would wait for each other.
+    // Whole heads if they are short and divide evenly among threads: a thread finds in its cache
+    // what it reads again, and none waits for another. Otherwise consecutive tasks are tiles of
+    // different heads, since those of one head would wait for each other.
     const int64_t count = rows.end - rows.begin;
     const bool whole_heads = key_tiles_ <= kTilesOfShortHead && count % pool_.threads() == 0;
     const int64_t tiles_at_once = whole_heads ? key_tiles_ : 1;
@@ -236,8 +235,8 @@ class Backward {
     });
   }
 
-  // The gradients of the operands of f. Tiles are those of their sums; what is summed up over
-  // batches or heads is worked on by one thread, so that there is one order.
+  // The gradients of the operands of the score function. Tiles are those of their sums; one thread
+  // does all that is summed over batches or heads, so that the order is fixed.
   void operand_pass() {
     const ScoreTiles& function = *problem_.function;
     function.clear_sums();
@@ -284,8 +283,8 @@ class Backward {
   const AlignedFloats delta_;
   const AlignedFloats log_sum_exp_;
   const ThreadScratch scratch_;
-  const std::vector<float> zeros_;   // a row
-  std::vector<FlashRange> visible_;  // the key tiles each query tile sees
+  const std::vector<float> zeros_;   // one row
+  std::vector<FlashRange> visible_;  // by query tile: the key tiles that it sees
 };
 
 }  // namespace

@@ -92,7 +92,7 @@ FlashMask resolve(const AttentionMask& mask, const AttentionSizes& sizes) {
   const bool bottom_right = mask.alignment == AttentionMask::Alignment::bottom_right;
   return {.keys = sizes.keys,
           .offset = bottom_right ? sizes.keys - sizes.queries : 0,
-          // A window ends at the query's own position, so it hides later keys as well.
+          // A window ends at the query's own position, so it masks later keys as well.
           .causal = mask.causal || mask.window > 0,
           .window = mask.window};
 }

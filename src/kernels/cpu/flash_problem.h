@@ -1,4 +1,4 @@
-// Checks an attention problem once and cuts it into heads and tiles for the vector code.
+// Checks an attention problem once and splits it into heads and tiles for the vector code.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +16,15 @@ struct AttentionSizes {
   int64_t group() const { return heads / key_heads; }
 };
 
-// Throw a usage error that names the tensor, what it has and what was expected; an unsupported one
-// for heads that are too wide.
+// Throw a usage error that names the tensor, what it has and what was expected, or an unsupported
+// error for heads that are too wide.
 AttentionSizes check(const FlashForward& problem);
 AttentionSizes check(const FlashBackward& problem);
 
 FlashMask resolve(const AttentionMask& mask, const AttentionSizes& sizes);
 FlashRows rows_of(const TensorView& view, int64_t batch, int64_t head);
 const FlashKernels& flash_kernels(Isa isa);
-// Whether the matrix units can read the tensors: bf16 with adjacent columns, heads 32 n wide.
+// Whether AMX can read the tensors: bf16 with contiguous columns, heads of a multiple of 32.
 bool fits_tiles(std::initializer_list<TensorView> tensors);
 
 inline FlashRange tile_range(int64_t index, int64_t tile, int64_t length) {
@@ -45,8 +45,8 @@ class AlignedFloats {
   std::unique_ptr<float, Free> data_;
 };
 
-// One piece of scratch per thread of a pool. The memory stays with the calling thread for its next
-// attention: fresh pages would take as long as a short one. One at a time.
+// Scratch for each thread of a pool. The calling thread keeps the memory for its next attention,
+// since fresh pages would take as long as a short one. One at a time per thread.
 class ThreadScratch {
  public:
   ThreadScratch(const ThreadPool& pool, int64_t floats);

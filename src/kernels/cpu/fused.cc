@@ -78,7 +78,7 @@ void CpuFusedKernel::run_rows(const HostOperand* inputs, const HostOperand* outp
     return context.pool.for_range(
         rows_, std::max<int64_t>(1, kGrain / columns_),
         [&](int64_t begin, int64_t end) { call(begin, end, 0, columns_); });
-  // Vectors begin at multiples of a cache line in every part.
+  // Every part begins at a multiple of a cache line.
   constexpr int64_t kLine = 64;
   const int64_t lines = (columns_ + kLine - 1) / kLine;
   context.pool.for_range(lines, std::max<int64_t>(1, kGrain / (kLine * rows_)),

@@ -1,4 +1,4 @@
-// Runs generated C++ kernels: arguments as their text wants them, rows shared out to threads.
+// Runs generated C++ kernels: fills in their arguments and divides rows among threads.
 #pragma once
 
 #include <cstdint>

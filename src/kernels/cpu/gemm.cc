@@ -16,15 +16,15 @@
 namespace ridgeline {
 namespace {
 
-// Deep blocks: each one reads and writes all sums of the result once more.
+// Large: each block of the depth reads and writes all sums of the result once more.
 constexpr int64_t kMostDepth = 1024;
 constexpr int64_t kSharedFloats = int64_t{1} << 22;  // packed for all tasks of a phase
 constexpr int64_t kNarrowSums = int64_t{1} << 20;    // of a result that is not fp32
-constexpr int64_t kTasksPerThread = 4;               // so that a thread that is late can be helped
-constexpr int64_t kPanelsToPack = 4;                 // of the shared operand in one task
+constexpr int64_t kTasksPerThread = 4;               // so that a late thread can be helped
+constexpr int64_t kPanelsToPack = 4;                 // of the shared operand, per task
 
-// Lines that a task packs, and columns that one panel of rows after another is multiplied by: read
-// again and again, so at most half of the second-level cache.
+// Lines that a task packs, and columns that all panels of rows are multiplied by in turn. They are
+// read many times, so they take at most half of the L2 cache.
 int64_t lines_at_once() {
   constexpr int64_t kMost = 256, kUnknownCache = int64_t{1} << 20;
   static const int64_t lines = [] {
@@ -64,7 +64,7 @@ struct Side {
   }
 
  private:
-  // One panel of narrow or scattered numbers, by way of fp32 side by side.
+  // Packs one panel of 16-bit or scattered elements, widened to contiguous fp32 first.
   void pack_widened(const SimdKernels& simd, int64_t offset, int64_t count, int64_t depth,
                     float* to) const {
     float* widened = widened_scratch.at_least(count * depth);
@@ -84,8 +84,8 @@ struct Side {
   }
 };
 
-// The operand with fewer lines is packed once for all tasks (shared), by phases that fit a cache;
-// the other one is packed by the tasks, among which its lines are shared out (own).
+// The operand with fewer lines is packed once for all tasks (shared), in phases that fit a cache;
+// the lines of the other are divided among the tasks, which pack them (own).
 class Multiplication {
  public:
   Multiplication(const Gemm& product, const GemmKernels& kernels, const SimdKernels& simd,
@@ -116,7 +116,7 @@ class Multiplication {
     const int64_t blocks = divide_up(shared_.panels(), most);
     for (int64_t block = 0; block < blocks; ++block) {
       const Part shared = part_of(shared_.panels(), block, blocks);
-      // The sums of a narrow result are kept in fp32 until the last phase, a block at a time.
+      // The sums of a 16-bit result are kept in fp32 until the last phase, one block at a time.
       const int64_t sums_of_panel = shared.size * shared_.packing.lines * own_.packing.lines;
       const int64_t own_blocks =
           narrow ? divide_up(own_.panels(), std::max<int64_t>(1, kNarrowSums / sums_of_panel)) : 1;
@@ -130,7 +130,7 @@ class Multiplication {
   }
 
  private:
-  // The part of the result that begins at (row, column), as fp32.
+  // The part of the result at (row, column), as fp32.
   struct Result {
     float* data;
     int64_t step;
@@ -174,8 +174,8 @@ class Multiplication {
 
   Part depth_part(int64_t which) const { return part_of(product_.k, which, depths_); }
 
-  // Into how many parts the panels of a block are cut. Shared ones only where own ones are too few
-  // for all threads: each cut packs those once more.
+  // The number of parts into which the panels of a block are divided. Shared panels are divided
+  // only if own ones are too few for all threads, since each part packs those again.
   struct Cuts {
     int64_t own, shared = 1;
   };
@@ -189,7 +189,7 @@ class Multiplication {
     return {.own = std::min(own.size, divide_up(std::max(least, wanted), threads) * threads)};
   }
 
-  // All depths of a block of the result, as many in one phase as the shared memory holds.
+  // Multiplies all depths of a block of the result, as many per phase as the shared memory holds.
   void multiply(Part shared, Part own, const Result& result) const {
     const int64_t at_once =
         std::clamp<int64_t>(kSharedFloats / shared_.packed_size(shared.size, depth_), 1, depths_);
@@ -270,7 +270,7 @@ void run(const Gemm& product, Isa isa, ThreadPool* pool) {
 }  // namespace
 
 void gemm(const Gemm& product, const CpuContext& context) {
-  // Fewer multiply-adds take one thread less time than waking the others does.
+  // With fewer multiply-adds one thread is done before the others are awake.
   constexpr int64_t kWorthSharing = int64_t{1} << 23;
   const bool is_small = product.m * product.n * product.k < kWorthSharing && !has_few_rows(product);
   const bool alone = context.pool.threads() == 1 || is_small;

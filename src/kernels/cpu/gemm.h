@@ -11,14 +11,14 @@
 
 namespace ridgeline {
 
-// Steps are counted in elements; any will do.
+// Strides in elements; any values are allowed.
 struct GemmOperand {
   const void* data = nullptr;
   DType dtype = DType::f32;
   int64_t row_step = 0, column_step = 1;
 };
 
-// The numbers of a row lie side by side.
+// Rows are contiguous.
 struct GemmResult {
   void* data = nullptr;
   DType dtype = DType::f32;
@@ -32,8 +32,8 @@ struct Gemm {
   GemmResult c;
 };
 
-// By all threads of the pool, or by the calling one alone. The order of every sum depends on k
-// only, so both give the same bits.
+// By all threads of the pool, or by the calling thread alone. The order of every sum depends only
+// on k, so both give the same bits.
 void gemm(const Gemm& product, const CpuContext& context);
 void gemm_alone(const Gemm& product, Isa isa);
 

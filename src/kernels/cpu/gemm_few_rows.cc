@@ -8,7 +8,7 @@
 namespace ridgeline {
 namespace {
 
-constexpr int64_t kMostFewRows = 15;  // from 16 rows on it pays to pack
+constexpr int64_t kMostFewRows = 15;  // from 16 rows on packing pays off
 constexpr int64_t kRowPitch = 16;     // floats of the widest vector
 constexpr int64_t kBytesWorthSharing = int64_t{1} << 15;
 

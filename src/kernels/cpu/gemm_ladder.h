@@ -1,5 +1,4 @@
-// Matrix products on a CPU, from three loops to packed register tiles and the library, for the GEMM
-// lab.
+// Matrix products on a CPU for the GEMM lab, from three loops to packed tiles and the library.
 //
 //   run_gemm(GemmRung::simd, {.a = a, .b = b, .out = out}, {.pool = pool, .isa = isa});
 #pragma once

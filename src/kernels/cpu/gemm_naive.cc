@@ -1,4 +1,4 @@
-// Matrix products as the formula reads: a dot product for every element.
+// Matrix products by definition: a dot product for every element.
 #include "kernels/cpu/gemm_elements.h"
 #include "kernels/cpu/gemm_ladder.h"
 
@@ -24,7 +24,7 @@ void gemm_naive(const GemmOperands& operands, const CpuContext& context) {
 }
 
 void gemv_naive(const GemmOperands& operands, const CpuContext& context) {
-  gemm_naive(operands, context);  // one column is all there is
+  gemm_naive(operands, context);  // for one column
 }
 
 }  // namespace ridgeline

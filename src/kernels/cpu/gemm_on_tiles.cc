@@ -10,13 +10,13 @@
 namespace ridgeline {
 namespace {
 
-constexpr int64_t kStepElements = kTileLines * kTileLines;  // of a panel, for one step of the depth
-// Steps of a stretch of the depth, panels of a block on each side: a block of both operands is read
-// again and again, and takes at most half of a second-level cache of 2 MiB with its sums.
+constexpr int64_t kStepElements = kTileLines * kTileLines;  // of a panel, per step of the depth
+// Steps of a stretch of the depth, and panels of a block on each side: a block of both operands is
+// read many times, and with its sums takes at most half of an L2 cache of 2 MiB.
 constexpr int64_t kMostSteps = 32, kMostPanels = 8;
 constexpr int64_t kPackedElements = int64_t{1} << 23;  // of each operand, packed for all threads
-// Of the right one where vectors multiply: with few rows its panels are read a few times only, so
-// that what they cost on their way through farther caches counts.
+// The bound for the right operand with AVX512-BF16: with few rows its panels are read only a few
+// times, so the cost of fetching them from farther caches counts.
 constexpr int64_t kPackedColumns = int64_t{1} << 18;
 
 thread_local PackedScratch packed_rows, packed_columns, tile_sums;
@@ -48,7 +48,7 @@ struct TileSide {
   }
 };
 
-// Both operands are packed, a chunk of each at a time, by all threads; then all multiply blocks.
+// All threads pack a chunk of each operand, then all multiply blocks.
 class ProductOnTiles {
  public:
   ProductOnTiles(const Gemm& product, Isa isa, ThreadPool* pool)
@@ -118,8 +118,8 @@ class ProductOnTiles {
     int64_t rows = 1, columns = 1;
   };
 
-  // A block's time: its pairs of panels, and its panels, which come from farther away and weigh as
-  // much as kFetch pairs. The blocks with the least time for the thread that has most of them.
+  // Chooses the blocks with the least time for the busiest thread. The time of a block is its pairs
+  // of panels plus its panels, which come from farther caches and cost as much as kFetch pairs.
   Blocks cut(int64_t row_panels, int64_t column_panels) const {
     constexpr int64_t kFetch = 1;
     const int64_t threads = pool_ != nullptr ? pool_->threads() : 1;

@@ -1,4 +1,4 @@
-// The GEMM lab's products by vector code: those of the models, and dot products of rows.
+// The GEMM lab's products by vector code: the gemm() of the models, and dot products of rows.
 #include <algorithm>
 #include <array>
 #include <vector>
@@ -38,7 +38,7 @@ void gemm_simd(const GemmOperands& operands, const CpuContext& context) {
 }
 
 void gemv_simd(const GemmOperands& operands, const CpuContext& context) {
-  const auto& a = operands.a;  // Clang 14 captures no structured binding
+  const auto& a = operands.a;  // Clang 14 cannot capture structured bindings
   const auto &b = operands.b, &out = operands.out;
   if (out.dtype == DType::tf32) throw no_tf32();
   const SimdKernels& simd = simd_kernels(context.isa);

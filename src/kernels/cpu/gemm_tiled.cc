@@ -1,4 +1,4 @@
-// Matrix products in blocks that stay in the first-level cache, in plain C++.
+// Matrix products in blocks that stay in the L1 cache, in plain C++.
 #include <algorithm>
 #include <array>
 
@@ -9,7 +9,7 @@ namespace ridgeline {
 namespace {
 
 constexpr int64_t kTile = 64;     // three tiles of fp32 are 48 KiB
-constexpr int64_t kSlice = 1024;  // numbers of a vector that rows share
+constexpr int64_t kSlice = 1024;  // elements of the vector that rows share
 constexpr int64_t kRows = 8;
 
 }  // namespace
@@ -31,7 +31,7 @@ void gemm_tiled(const GemmOperands& operands, const CpuContext& context) {
         for (int64_t k = 0; k < steps; ++k)
           for (int64_t j = 0; j < columns; ++j)
             tile[k][j] = Element::widen(b[(k0 + k) * n + j0 + j]);
-        // All of the tile's columns, also those past the edge: a loop of a known length vectorises.
+        // Also columns beyond the edge: a loop of constant length vectorises.
         for (int64_t i = 0; i < rows; ++i)
           for (int64_t k = 0; k < steps; ++k) {
             const float factor = Element::widen(a[(i0 + i) * depth + k0 + k]);
@@ -61,7 +61,7 @@ void gemv_tiled(const GemmOperands& operands, const CpuContext& context) {
           const int64_t steps = std::min(kSlice, depth - k0);
           for (int64_t k = 0; k < steps; ++k) slice[k] = Element::widen(x[k0 + k]);
           for (int64_t i = 0; i < rows; ++i) {
-            // Four sums, as one would wait for its own addition.
+            // Four sums, since one would wait for the latency of its additions.
             std::array<float, 4> parts{};
             const Stored* row = a + (i0 + i) * depth + k0;
             int64_t k = 0;

@@ -1,5 +1,4 @@
-// Rows of a table by index, and one element of each row by index, with their gradients; and the
-// index of each row's largest element.
+// Rows of a table by index, and one element of each row by index, with their gradients; and argmax.
 #include <fmt/format.h>
 
 #include <cstring>
@@ -52,8 +51,7 @@ void gather_kernel(const KernelCall& call, const CpuContext& context) {
   });
 }
 
-// Updates are first sorted by the row they go to, so that every row is one thread's, which adds in
-// the order of the indices.
+// Updates are first sorted by their row, so that one thread adds to each row, in index order.
 void scatter_add_kernel(const KernelCall& call, const CpuContext& context) {
   const SimdKernels& simd = simd_kernels(context.isa);
   const TensorView& indices = call.inputs[0];
@@ -89,8 +87,8 @@ void scatter_add_kernel(const KernelCall& call, const CpuContext& context) {
   });
 }
 
-// Pieces of rows are searched at once; of equal elements the first one counts, so threads change
-// nothing.
+// Pieces of rows are searched in parallel; of equal elements the first counts, so that the number
+// of threads does not change the result.
 void argmax_kernel(const KernelCall& call, const CpuContext& context) {
   struct Best {
     float value;

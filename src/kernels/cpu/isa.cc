@@ -26,7 +26,7 @@ std::string_view name(Isa isa) {
   return "?";
 }
 
-// Clang 14 has no name for it in __builtin_cpu_supports.
+// Clang 14 does not know "f16c" in __builtin_cpu_supports.
 static bool has_f16c() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
@@ -38,8 +38,8 @@ static bool has_dots_of_bf16() {
   return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax & kDotsOfBf16) != 0;
 }
 
-// Takes the processor, and a system that saves the registers of tiles for processes that ask, as
-// this function does.
+// Needs the processor, and an operating system that saves tile registers for processes that request
+// it, as this function does.
 static bool has_matrix_units() {
 #ifdef __x86_64__
   constexpr int kRequestPermission = 0x1023, kTileData = 18;

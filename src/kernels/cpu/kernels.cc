@@ -36,7 +36,7 @@ CpuKernel cpu_kernel(Op op) {
           {Op::slice, nullptr},
           {Op::concat, concat_kernel},
           {Op::pad, pad_kernel},
-          // executors start collectives by a communicator
+          // executors start collectives through a communicator
           {Op::all_reduce, nullptr},
           {Op::reduce_scatter, nullptr},
           {Op::all_gather, nullptr},

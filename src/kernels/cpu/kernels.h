@@ -1,4 +1,4 @@
-// One CPU kernel per op: what the eager executor calls for a node.
+// One CPU kernel per op, which the eager executor calls for a node.
 #pragma once
 
 #include <span>
@@ -18,14 +18,13 @@ struct KernelCall {
 
 using CpuKernel = void (*)(const KernelCall&, const CpuContext&);
 
-// Null for inputs, constants and pure views, which run nothing.
+// Returns null for inputs, constants and pure views, which run nothing.
 CpuKernel cpu_kernel(Op op);
 
-// What products throw: no CPU rounds their operands to tf32, and fp32 under that name would
-// mislead.
+// What products throw for tf32: no CPU rounds operands to it, and calling fp32 so would mislead.
 Error no_tf32();
 
-// How many rows a cache has seen, from its i32 [1]; throws a usage error for a negative one.
+// Returns how many rows a cache has seen, from its i32 [1]; throws a usage error if negative.
 int64_t position_of(const TensorView& position);
 
 void iota_kernel(const KernelCall& call, const CpuContext& context);

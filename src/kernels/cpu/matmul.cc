@@ -1,4 +1,4 @@
-// Batched matrix products: our own kernels where there are vectors, the library elsewhere.
+// Batched matrix products: our own kernels where there are vectors, the library otherwise.
 #include <algorithm>
 
 #include "kernels/cpu/gemm_few_rows.h"
@@ -16,8 +16,8 @@ GemmOperand operand_at(const TensorView& view, int64_t offset) {
           .column_step = view.strides.back(0)};
 }
 
-// Other kernels than those of few rows pack all operands. The library has more of them for small
-// products, and for few columns, whose operands would be used a few times only.
+// Kernels other than those of few rows pack both operands. The library has more kernels for small
+// products, and for few columns, whose packed operands would be used only a few times.
 bool pays_to_pack(int64_t m, int64_t n, int64_t k) {
   return m * n * k >= int64_t{1} << 20 && std::min({m, n, k}) >= 16;
 }
@@ -40,7 +40,7 @@ void matmul_kernel(const KernelCall& call, const CpuContext& context) {
         .b = operand_at(call.inputs[1], walk.element_offset(1, index)),
         .c = {.data = element_address(out, index * m * n), .dtype = out.dtype, .row_step = n}};
   };
-  // Where we have no vectors, the library has, but for fp32 alone.
+  // Without vectors of our own the library is faster, but it computes fp32 only.
   const bool has_vectors = context.isa != Isa::portable;
   const bool is_ours =
       element_count(out.shape) > 0 &&
@@ -48,8 +48,8 @@ void matmul_kernel(const KernelCall& call, const CpuContext& context) {
        : fits_tiles(product(0), context.isa) ? true
                                              : has_vectors && pays_to_pack(m, n, k));
   if (!is_ours) return library_matmul_kernel(call, context);
-  // Products that threads share make them wait for each other twice; whole ones don't, if there are
-  // enough of them for all.
+  // Threads that share a product wait for each other twice; whole products avoid that if there are
+  // enough of them for all threads.
   const int64_t batch = element_count(batch_shape), threads = context.pool.threads();
   if (batch > 1 && (batch % threads == 0 || batch >= 4 * threads))
     return context.pool.for_each_nearby(

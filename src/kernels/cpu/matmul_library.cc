@@ -25,7 +25,7 @@ struct Operand {
   bool transposed;
 };
 
-// The library wants one axis contiguous and the other at least as far apart as that axis is long.
+// The library needs one axis contiguous and the stride of the other at least as large as that axis.
 bool fits_library(const Matrix& m) {
   if (m.view->dtype != DType::f32) return false;
   const bool by_rows = m.column_step == 1 && (m.row_step >= m.columns || m.rows == 1);
@@ -40,7 +40,7 @@ Operand in_place(const Matrix& m) {
   return {data, std::max(m.column_step, m.rows), true};
 }
 
-// Blocks of fixed size bound the scratch memory of a thread, whatever the shapes.
+// Blocks of fixed size bound the scratch memory of a thread for all shapes.
 constexpr int64_t kBlockRows = 256;
 constexpr int64_t kBlockColumns = 256;
 constexpr int64_t kBlockDepth = 512;
@@ -55,7 +55,7 @@ struct BlockScratch {
   }
 };
 
-// The block of `m` at (row, column), widened to contiguous fp32 rows.
+// Widens the block of `m` at (row, column) to contiguous fp32 rows.
 void pack(const SimdKernels& simd, const Matrix& m, int64_t row, int64_t column, int64_t rows,
           int64_t columns, std::vector<float>& to) {
   const int size = info(m.view->dtype).size;
@@ -72,7 +72,7 @@ void pack(const SimdKernels& simd, const Matrix& m, int64_t row, int64_t column,
                 &to[static_cast<size_t>(r * columns + c)], 1);
 }
 
-// For 16-bit storage and strides the library cannot read.
+// For 16-bit storage, and strides that the library cannot read.
 void multiply_packed(const SimdKernels& simd, const Matrix& a, const Matrix& b,
                      const TensorView& out, int64_t out_offset, int64_t out_step,
                      BlockScratch& scratch) {
@@ -113,16 +113,16 @@ Matrix matrix_at(const TensorView& view, int64_t offset) {
           view.strides.back(0)};
 }
 
-// Into how many parts each axis of a product is cut.
+// The number of parts along each axis of a product.
 struct Cuts {
   int64_t rows = 1, columns = 1;
 };
 
-// Products are cut only when the batch alone leaves threads idle. Every piece packs its rows of the
-// left and its columns of the right operand anew, so of all ways to cut, the one that packs least.
+// Products are divided only if the batch alone leaves threads idle. Every part packs its rows of
+// the left and its columns of the right operand again, so the division that packs least is chosen.
 Cuts cut_product(int64_t m, int64_t n, int64_t batch, int threads) {
-  constexpr int64_t kLeastSide = 128;  // of a piece: smaller ones do not fill the library's blocks
-  constexpr int64_t kPiecesPerThread = 2;  // so that a thread that is late can be helped
+  constexpr int64_t kLeastSide = 128;  // of a part: smaller ones do not fill the library's blocks
+  constexpr int64_t kPiecesPerThread = 2;  // so that a late thread can be helped
   if (threads == 1) return {};
   const int64_t most_rows = std::max<int64_t>(1, m / kLeastSide);
   const int64_t most_columns = std::max<int64_t>(1, n / kLeastSide);

@@ -1,4 +1,4 @@
-// Ops over many tensors at once: all their elements are shared out together.
+// Ops over many tensors at once: threads share the elements of all of them.
 #include <cmath>
 #include <vector>
 
@@ -9,7 +9,7 @@
 namespace ridgeline {
 namespace {
 
-constexpr int64_t kPiece = 8 * kChunk;  // elements of one tensor that one task works on
+constexpr int64_t kPiece = 8 * kChunk;  // elements of one tensor, per task
 
 struct Piece {
   size_t tensor;
@@ -54,7 +54,7 @@ AdamWFactors adamw_factors(const KernelCall& call) {
 
 }  // namespace
 
-// Each piece has a sum of its own; they are added in order, so that threads change no bit.
+// Each piece has its own sum; they are added in order, so that threads change no bit.
 void sum_of_squares_kernel(const KernelCall& call, const CpuContext& context) {
   const SimdKernels& simd = simd_kernels(context.isa);
   const std::vector<Piece> pieces = pieces_of(call.inputs);

@@ -1,4 +1,4 @@
-// Apart from the table of kernels, so that a program that calls one of them links only that one.
+// Separate from the table of kernels, so that a program that calls one kernel links only that one.
 #include "kernels/cpu/kernels.h"
 
 namespace ridgeline {

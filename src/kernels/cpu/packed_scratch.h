@@ -1,13 +1,12 @@
-// Memory for packed operands and tiles of products and attention, which a thread keeps from one to
-// the next.
+// Memory for packed operands and tiles of products and attention, which a thread reuses.
 #pragma once
 
 #include <cstdint>
 
 namespace ridgeline {
 
-// In huge pages where the system has them: small ones are scattered, and some would then share
-// their places in a cache.
+// In huge pages if the system has them: small pages are scattered, and some would then map to the
+// same cache sets.
 class PackedScratch {
  public:
   PackedScratch() = default;
@@ -15,7 +14,7 @@ class PackedScratch {
   PackedScratch& operator=(const PackedScratch&) = delete;
   ~PackedScratch();
 
-  // What was there before may be gone. Throws an out_of_memory error.
+  // Discards the contents if it must grow. Throws an out_of_memory error.
   float* at_least(int64_t floats);
 
  private:

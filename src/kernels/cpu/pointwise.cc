@@ -7,9 +7,9 @@ namespace ridgeline {
 namespace {
 
 constexpr int kMaxOperands = 3;
-constexpr int64_t kPointwiseGrain = 2 * kGrain;  // one pass over memory: less work an element
+constexpr int64_t kPointwiseGrain = 2 * kGrain;  // one pass over memory: little work per element
 
-// Runs `op` over `inputs` broadcast to the shape of `out`, whose strides may be any.
+// Runs `op` over `inputs` broadcast to the shape of `out`, which may have any strides.
 void run_pointwise(Op op, std::span<const TensorView> inputs, const TensorView& out,
                    const CpuContext& context) {
   const SimdKernels& simd = simd_kernels(context.isa);
@@ -63,7 +63,7 @@ void pointwise_kernel(const KernelCall& call, const CpuContext& context) {
   run_pointwise(call.node.op, call.inputs, call.outputs[0], context);
 }
 
-// The result is contiguous, so that it can be filled in the shape of the input.
+// The result is contiguous, so it can be written in the shape of the input.
 void reshape_kernel(const KernelCall& call, const CpuContext& context) {
   TensorView out = call.outputs[0];
   out.shape = call.inputs[0].shape;

@@ -1,5 +1,5 @@
-// Sum, mean and max over any axes: rows are folded whole, and long sums are cascaded to keep fp32
-// accurate.
+// Sum, mean and max over any axes: rows are folded as a whole, and long sums are cascaded to keep
+// fp32 accurate.
 #include <limits>
 
 #include "base/larger.h"
@@ -10,7 +10,7 @@
 namespace ridgeline {
 namespace {
 
-constexpr int64_t kRun = 512;  // summed in fp32; longer rows add up such runs in fp64
+constexpr int64_t kRun = 512;  // summed in fp32; longer rows add up their runs in fp64
 
 struct Reduction {
   Op combine;  // pointwise op that folds two partial results
@@ -38,8 +38,8 @@ AxisSplit split_axes(const TensorView& x, const Shape& result) {
   return split;
 }
 
-// Folds chunks of equal length elementwise. Blocks of partial results are folded apart first, so
-// that the rounding error grows with the square root of the length and not with the length.
+// Folds chunks of equal length elementwise. Blocks of partial results are folded separately first,
+// so that the rounding error grows with the square root of the length.
 class ElementwiseFold {
  public:
   ElementwiseFold(const SimdKernels& simd, const Reduction& rule, int64_t count)
@@ -125,7 +125,7 @@ void reduction_kernel(const KernelCall& call, const CpuContext& context) {
         });
     return;
   }
-  // Neighbouring results are folded together, a chunk of them at a time.
+  // Adjacent results are folded together, a chunk of them at a time.
   const int64_t chunks = (kept_width + kChunk - 1) / kChunk;
   context.pool.for_range(kept.outer_count() * chunks, 1, [&](int64_t begin, int64_t end) {
     ChunkBuffer buffer;

@@ -1,5 +1,4 @@
-// Softmax, its logarithm, and their gradients: one task per row, the row kept in cache between its
-// passes.
+// Softmax, log-softmax and their gradients: one task per row, which stays in cache between passes.
 #include <vector>
 
 #include "kernels/cpu/kernels.h"
@@ -9,7 +8,7 @@
 namespace ridgeline {
 namespace {
 
-// A row as contiguous fp32: where it lies if it is that already, else widened into `buffer`.
+// A row as contiguous fp32: in place if it is that already, else widened into `buffer`.
 const float* load_row(const SimdKernels& simd, const TensorView& view, int64_t offset,
                       int64_t stride, int64_t width, std::vector<float>& buffer) {
   if (stride == 1 && view.dtype == DType::f32) return view.as<float>() + offset;
@@ -31,7 +30,7 @@ void for_each_row(const KernelCall& call, const CpuContext& context, RowFunction
   const SimdKernels& simd = simd_kernels(context.isa);
   const TensorView& out = call.outputs[0];
   const int64_t width = out.shape.back();
-  // The rows are walked as the axes before the last one; each operand has its own strides there.
+  // The walk is over the axes before the last one; each operand has its own strides there.
   const Shape rows(out.shape.span().first(static_cast<size_t>(out.shape.rank() - 1)));
   std::vector<TensorView> heads(call.inputs.begin(), call.inputs.end());
   for (TensorView& head : heads) {

@@ -8,7 +8,7 @@
 namespace ridgeline {
 namespace {
 
-constexpr int64_t kPart = 1024;  // numbers worked on at once
+constexpr int64_t kPart = 1024;  // elements processed at once
 
 TensorView broadcast(TensorView view) {
   for (int axis = 0; axis < view.shape.rank(); ++axis)
@@ -16,7 +16,7 @@ TensorView broadcast(TensorView view) {
   return view;
 }
 
-// `count` elements from `offset` on, `stride` apart.
+// Loads `count` elements from `offset` on, `stride` apart.
 void load(const SimdKernels& simd, const TensorView& view, int64_t offset, int64_t stride,
           int64_t count, float* to) {
   if (stride == 1)
@@ -51,7 +51,7 @@ ScoreProgram::ScoreProgram(const Graph& graph, Value wanted) {
   };
   for (uint32_t number : needed) {
     const Node& node = graph.nodes()[number];
-    if (node.op == Op::cast) {  // all numbers are fp32 here
+    if (node.op == Op::cast) {  // everything is fp32 here
       places[number] = place_of(node.inputs[0]);
       continue;
     }
@@ -143,7 +143,7 @@ bool ScoreTiles::sums_over(int axis) const {
                      [&](const OperandSum& each) { return each.operand[axis] == 1; });
 }
 
-// Calls use(first row, numbers, result) for parts of the tile.
+// Calls use(first row, elements, result) for parts of the tile.
 template <class Use>
 void ScoreTiles::for_each_part(const ScoreProgram& program, const FlashFunction& function,
                                const FlashScores& place, const float* scores,

@@ -1,5 +1,5 @@
-// Applies the function of an attention node to tiles of scores: op by op, a few rows at a time, so
-// that they stay in the nearest cache.
+// Applies the score function of an attention node to tiles of scores: op by op, a few rows at a
+// time, so that they stay in the L1 cache.
 #pragma once
 
 #include <array>
@@ -15,12 +15,12 @@
 
 namespace ridgeline {
 
-// One value of a graph of single numbers, computed for many numbers at once.
+// Computes one value of a graph over scalars for many elements at once.
 class ScoreProgram {
  public:
   ScoreProgram(const Graph& graph, Value wanted);
 
-  // `inputs`: one of each input of the graph, `count` numbers each or one for all; those that the
+  // `inputs`: one for each input of the graph, of `count` elements or one for all; those that the
   // wanted value does not depend on may be missing. `buffers` has buffer_count() * count floats.
   const float* run(const SimdKernels& simd, std::span<const PointwiseOperand> inputs, int64_t count,
                    float* buffers) const;
@@ -30,20 +30,20 @@ class ScoreProgram {
  private:
   struct Step {
     Op op;
-    std::array<uint32_t, 3> inputs;  // numbers of places
+    std::array<uint32_t, 3> inputs;  // slots
   };
-  // Places hold first the inputs, then the constants, then the results of the steps.
+  // Slots hold the inputs, then the constants, then the results of the steps.
   size_t input_count_;
   std::vector<bool> reads_;  // by input
   std::vector<float> constants_;
   std::vector<Step> steps_;
-  uint32_t wanted_;  // a place
+  uint32_t wanted_;  // a slot
 };
 
 class ScoreTiles {
  public:
-  // `spec` must have a function. `sums`: what adding() adds to, one for each operand whose gradient
-  // is asked for.
+  // `spec` must have a score function. `sums`: what adding() adds to, one for each operand whose
+  // gradient is requested.
   ScoreTiles(const AttentionSpec& spec, std::span<const TensorView> operands,
              std::span<const TensorView> sums, Isa isa);
 
@@ -51,12 +51,12 @@ class ScoreTiles {
 
   bool has_sums() const { return !sums_.empty(); }
   void clear_sums() const;
-  // Whether an axis of the scores [B, H, Sq, Sk] is summed up by some operand's gradient.
+  // Whether some operand's gradient is summed along an axis of the scores [B, H, Sq, Sk].
   bool sums_over(int axis) const;
-  // The same, but gradients of f are added to the sums of the operands and left as they are. Two
-  // threads must not meet in the same sums.
+  // Like of_head(), but adds the gradients of the operands to their sums and leaves those of the
+  // scores unchanged. Two threads must not add to the same sums.
   FlashFunction adding(int64_t batch, int64_t head) const;
-  // After all tiles were added.
+  // Called after all tiles were added.
   void add_up_diagonals(ThreadPool& pool) const;
 
  private:
@@ -64,8 +64,8 @@ class ScoreTiles {
     ScoreProgram program;
     TensorView sums;
     Shape operand;
-    // Along diagonals each tile of keys has sums of its own, [B, H, tiles, Sq + Sk - 1] in
-    // `memory`; they are added up to the result afterwards.
+    // Sums along diagonals: each tile of keys has its own, [B, H, tiles, Sq + Sk - 1] in `memory`,
+    // which are added up into the result afterwards.
     TensorView diagonals = {};
     std::unique_ptr<float[]> memory = {};
   };
@@ -83,7 +83,7 @@ class ScoreTiles {
 
   const SimdKernels& simd_;
   std::vector<TensorView> operands_;  // broadcast: strides of 0 along axes of size 1
-  std::vector<int> positions_;        // of the function
+  std::vector<int> positions_;        // of the score function
   ScoreProgram value_, gradient_;
   std::vector<OperandSum> sums_;
 };

@@ -9,13 +9,13 @@
 
 namespace ridgeline {
 
-// Contiguous values, or one value that stands for all of them.
+// Contiguous values, or one value for all elements.
 struct PointwiseOperand {
   const float* data = nullptr;
   bool is_scalar = false;
 };
 
-// What one AdamW step multiplies by, for both variants in one form:
+// The factors of an AdamW step, for both variants in one form:
 //   m = keep_first m + take_first g,  v = keep_second v + take_second g^2,
 //   p = (p decay_before - step m / (sqrt(v) root_scale + epsilon)) decay_after.
 struct AdamWFactors {
@@ -25,19 +25,19 @@ struct AdamWFactors {
   float root_scale, epsilon, step;
 };
 
-// Queries of heads that share their keys and values, and a run of neighbouring slots of a cache.
-// Rows of q and sums are `pitch` apart, a multiple of any vector, with zeros behind the width.
+// Queries of heads that share their keys and values, and a run of adjacent slots of a cache. Rows
+// of q and sums are `pitch` apart, a multiple of any vector, with zeros after the width.
 struct CachedRun {
   DType dtype;
-  const void *keys, *values;  // of the first slot; elements of a row lie together
+  const void *keys, *values;  // of the first slot; rows are contiguous
   int64_t key_step, value_step, slots, width, pitch, rows;
   const float* queries;           // scaled
-  const int64_t *first, *last;    // of each row: it sees the slots [first, last) of the run
-  float *largest, *total, *sums;  // of each row, over all runs so far: of scores, of weights
+  const int64_t *first, *last;    // by row: the slots [first, last) of the run that it sees
+  float *largest, *total, *sums;  // by row, over all runs so far
 };
 
-// out[r, l] = row r of x times line l of the weights: rows in fp32, `pitch` apart as above, lines
-// and results in `dtype`, the elements of a line together.
+// out[r, l] = row r of x times line l of the weights. Rows are fp32 and `pitch` apart as above;
+// lines and results are in `dtype`, and lines are contiguous.
 struct FewRows {
   DType dtype;
   const float* x;
@@ -49,10 +49,9 @@ struct FewRows {
 };
 
 struct SimdKernels {
-  // out[i] = op(operands[0][i], operands[1][i], ...); booleans are 0 and 1. `out` may be an
-  // operand.
+  // out[i] = op(operands[0][i], operands[1][i], ...); booleans are 0 and 1. `out` may alias.
   void (*pointwise)(Op op, const PointwiseOperand* operands, float* out, int64_t count);
-  // Widening and narrowing between storage and fp32; narrowing rounds to nearest even.
+  // Conversion from storage to fp32 and back; narrowing rounds to nearest even.
   void (*load)(DType dtype, const void* source, float* out, int64_t count);
   void (*store)(DType dtype, const float* source, void* out, int64_t count);
 
@@ -65,7 +64,7 @@ struct SimdKernels {
   void (*attend)(const CachedRun& run);
   void (*multiply_few_rows)(const FewRows& product);
   float (*sum_of_squares)(const float* x, int64_t count);
-  // Replaces p, m and v.
+  // Updates p, m and v in place.
   void (*adamw)(const AdamWFactors& factors, float* p, const float* g, float* m, float* v,
                 int64_t count);
 };

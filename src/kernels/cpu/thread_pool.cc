@@ -19,23 +19,23 @@ namespace ridgeline {
 struct ThreadPool::State {
   using Task = std::function<void(int64_t, int)>;
 
-  // Threads that spin take no lock: they would queue for it at the start and the end of every call.
-  // The mutex is for those that sleep.
+  // Spinning threads take no lock, since they would contend for it at the start and end of every
+  // call. The mutex is for sleeping threads.
   std::mutex mutex;
   std::condition_variable wake;
   std::condition_variable done;
   const Task* task = nullptr;  // written before `posted`, and again when all workers are done
   int64_t count = 0;
   std::atomic<uint64_t> posted{0};  // calls so far; changes under the mutex
-  std::atomic<int> busy{0};         // workers
-  bool stopping = false;            // guarded by the mutex, as is the next
+  std::atomic<int> busy{0};         // number of workers
+  bool stopping = false;            // guarded by the mutex, like `failure`
   std::exception_ptr failure;
   std::atomic<int64_t> next{0};
   std::vector<std::thread> workers;
 
   std::vector<std::vector<ThreadSpan>>* spans = nullptr;  // changes between calls only
 
-  // Notes when `thread` worked, if somebody asks for it.
+  // Records when `thread` worked, if spans are requested.
   template <class Work>
   void note_span(int thread, Work work) {
     if (spans == nullptr) [[likely]] {
@@ -50,7 +50,7 @@ struct ThreadPool::State {
     note_span(thread, [&] { return take_indices(current, total, thread); });
   }
 
-  // Whether there was anything left to do.
+  // Returns whether there was any index left.
   bool take_indices(const Task& current, int64_t total, int thread) {
     bool any = false;
     for (int64_t index; (index = next.fetch_add(1, std::memory_order_relaxed)) < total;) {
@@ -66,8 +66,8 @@ struct ThreadPool::State {
     return any;
   }
 
-  // Kernels follow each other within microseconds, and their parts end that close to each other: to
-  // sleep and to be woken takes longer than what is waited for.
+  // Kernels follow each other within microseconds, and their parts end about as close together:
+  // sleeping and waking would take longer than the wait.
   template <class Condition>
   static void spin_while(Condition waiting) {
     for (int spin = 0; spin < 2000 && waiting(); ++spin) __builtin_ia32_pause();
@@ -93,7 +93,7 @@ struct ThreadPool::State {
       }
       work(*task, count, thread);
       if (busy.fetch_sub(1, std::memory_order_acq_rel) > 1) continue;
-      const std::lock_guard lock(mutex);  // the caller is awake, or waits: not between the two
+      const std::lock_guard lock(mutex);  // the caller is not between its check and its wait
       done.notify_one();
     }
   }
@@ -161,7 +161,7 @@ void ThreadPool::for_each_nearby(int64_t count, const State::Task& task) {
   const int64_t parts = threads();
   if (parts == 1 || count <= 1) return for_each(count, task);
   // Part p is [count p / parts, count (p + 1) / parts). Every call takes one index, from its own
-  // part while that lasts; there are as many calls as indices, so each finds one.
+  // part while that lasts; there are as many calls as indices, so each gets one.
   struct alignas(64) Share {
     std::atomic<int64_t> next;
   };
@@ -180,7 +180,7 @@ void ThreadPool::for_each_nearby(int64_t count, const State::Task& task) {
 
 void ThreadPool::for_range(int64_t count, int64_t grain,
                            const std::function<void(int64_t, int64_t)>& task) {
-  // Four ranges per thread even out what other processes take away from one of them.
+  // Four ranges per thread compensate for time that other processes take from one of them.
   const int64_t most = int64_t{threads()} * 4;
   const int64_t ranges = std::clamp<int64_t>(count / std::max<int64_t>(grain, 1), 1, most);
   if (count <= 0) return;

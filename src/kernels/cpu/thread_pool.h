@@ -8,15 +8,15 @@
 
 namespace ridgeline {
 
-// When one thread worked on one call of for_each.
+// The time in which one thread worked on one call of for_each.
 struct ThreadSpan {
-  int64_t begin_ns = 0, end_ns = 0;  // as monotonic_ns() counts
+  int64_t begin_ns = 0, end_ns = 0;  // of monotonic_ns()
 };
 
 class ThreadPool {
  public:
-  // The calling thread works too, so `threads` = 1 starts none. Throws a usage error below 1, an
-  // environment error where the system gives no more threads.
+  // The calling thread works too, so `threads` = 1 starts none. Throws a usage error below 1, and
+  // an environment error if the system refuses to start threads.
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -29,16 +29,16 @@ class ThreadPool {
   // by a task is rethrown here. Not reentrant.
   void for_each(int64_t count, const std::function<void(int64_t index, int thread)>& task);
 
-  // The same, but each thread works through a part of its own before it helps others. Kernels that
-  // cut their tensors alike then find in a core's cache what the kernel before left there.
+  // The same, but each thread completes its own part before it helps others. Kernels that divide
+  // their tensors alike then find in a core's cache what the previous kernel left there.
   void for_each_nearby(int64_t count, const std::function<void(int64_t index, int thread)>& task);
 
-  // Cuts [0, count) into ranges of at least `grain` and calls task(begin, end) for each, nearby.
+  // Splits [0, count) into ranges of at least `grain` and calls task(begin, end) for each, nearby.
   void for_range(int64_t count, int64_t grain,
                  const std::function<void(int64_t begin, int64_t end)>& task);
 
-  // From now on each thread appends its spans to its own element, of as many as there are threads;
-  // null: none does. To be read and changed between calls.
+  // From now on each thread appends its spans to its own element, one per thread; null: none does.
+  // Read and change it only between calls.
   void set_spans(std::vector<std::vector<ThreadSpan>>* spans);
 
  private:

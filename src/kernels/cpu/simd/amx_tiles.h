@@ -1,11 +1,11 @@
-// Eight tiles of 16 rows of 64 bytes, the shape in which all our code uses the matrix units (AMX).
+// The configuration of the matrix units (AMX) in all our code: eight tiles of 16 rows of 64 bytes.
 #pragma once
 
 #include <immintrin.h>
 
 #include <cstdint>
 
-// Dot products of pairs of bf16 in vectors, and their rounding.
+// Vector dot products of pairs of bf16, and rounding to bf16.
 #define RIDGELINE_WITH_DOTS __attribute__((target("avx512bf16")))
 #define RIDGELINE_WITH_AMX __attribute__((target("amx-tile,amx-bf16,avx512bf16")))
 
@@ -19,8 +19,8 @@ struct alignas(64) TileConfig {
   uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
 };
 
-// The compiler's tile instructions do not say that they read memory: what was stored for them would
-// be free to come later, or never.
+// Compiler intrinsics for tiles do not declare that they read memory: without this, stores before
+// them could be delayed or removed.
 inline void memory_is_read(const void* from) {
   __asm__ volatile("" ::"r"(from) : "memory");
 }

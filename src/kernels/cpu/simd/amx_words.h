@@ -1,5 +1,5 @@
-// Packing for the matrix units: blocks of 16 lines by 32 numbers of bf16, as 16 x 16 words of two
-// numbers that follow each other along the depth.
+// Packing for the matrix units: blocks of 16 lines by 32 bf16, as 16 x 16 words of two elements
+// that are adjacent along the depth.
 #pragma once
 
 #include "kernels/cpu/simd/amx_tiles.h"
@@ -10,7 +10,7 @@ namespace {
 
 using Words = hn::Vec<WideBits>;
 
-// In place: row i of words becomes column i.
+// Transposes in place: row i of words becomes column i.
 HWY_INLINE void transpose_words(Words (&rows)[16]) {
   const WideBits words;
   const hn::Repartition<uint64_t, WideBits> pairs;
@@ -26,7 +26,7 @@ HWY_INLINE void transpose_words(Words (&rows)[16]) {
     mixed[i + 2] = hn::BitCast(words, hn::InterleaveLower(pairs, high01, high23));
     mixed[i + 3] = hn::BitCast(words, hn::InterleaveUpper(pairs, high01, high23));
   }
-  // mixed[4 * r + c] holds columns c, c + 4, c + 8, c + 12 of rows 4r .. 4r + 3, a block each.
+  // mixed[4 * r + c] holds columns c, c + 4, c + 8, c + 12 of rows 4r .. 4r + 3, one block each.
 #pragma GCC unroll 4
   for (int c = 0; c < 4; ++c) {
     const __m512i a = _mm512_shuffle_i32x4(mixed[c].raw, mixed[4 + c].raw, 0x44);
@@ -40,9 +40,8 @@ HWY_INLINE void transpose_words(Words (&rows)[16]) {
   }
 }
 
-// Two rows of 16 numbers, rounded to bf16 and interleaved: words of an even and an odd one. As
-// text, because the compiler would not inline a function of another instruction set into loops of
-// avx512.
+// Rounds two rows of 16 floats to bf16 and interleaves them: words of an even and an odd element.
+// In assembly, because functions of another instruction set are not inlined into avx512 loops.
 HWY_INLINE __m512i rounded_pairs(__m512 even, __m512 odd) {
   alignas(64) static constexpr uint16_t kInterleave[32] = {
       0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
@@ -52,14 +51,14 @@ HWY_INLINE __m512i rounded_pairs(__m512 even, __m512 odd) {
   return _mm512_permutexvar_epi16(_mm512_load_si512(kInterleave), both);
 }
 
-// A block inside of a matrix; lines and depth that it does not have are read as zeros.
+// A block of a matrix; lines and depth beyond its end are read as zeros.
 struct WordBlock {
   const uint16_t* from;
   int64_t line_step, depth_step;
   int64_t lines, depth;
 };
 
-// words[line], the pairs of a line side by side.
+// words[line]: the pairs of a line.
 HWY_INLINE void load_long_lines(const WordBlock& block, Words (&words)[16]) {
   const __mmask32 inside =
       block.depth >= 32 ? ~__mmask32{0} : (__mmask32{1} << block.depth) - __mmask32{1};
@@ -70,7 +69,7 @@ HWY_INLINE void load_long_lines(const WordBlock& block, Words (&words)[16]) {
                           : _mm512_setzero_si512();
 }
 
-// words[pair], the lines side by side.
+// words[pair]: that pair of all lines.
 HWY_INLINE void load_wide_lines(const WordBlock& block, Words (&words)[16]) {
   const auto inside = static_cast<__mmask16>(block.lines >= 16 ? 0xffff : (1 << block.lines) - 1);
   const auto at = [&](int64_t k) {
@@ -85,7 +84,7 @@ HWY_INLINE void load_wide_lines(const WordBlock& block, Words (&words)[16]) {
 
 enum class WordOrder { pairs_inside, lines_inside };
 
-// words[line] with its pairs, or words[pair] with its lines; at most 16 lines and 32 of the depth.
+// words[line] with its pairs, or words[pair] of all lines; at most 16 lines and 32 of the depth.
 template <WordOrder kOrder>
 HWY_INLINE void load_words(const WordBlock& block, Words (&words)[16]) {
   if (block.depth_step == 1) {

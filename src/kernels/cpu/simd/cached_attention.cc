@@ -1,16 +1,16 @@
 // Attention of a few queries over a run of cached keys and values: each row of both is read once
-// and serves all queries.
+// and used for all queries.
 #include "kernels/cpu/simd/pointwise.h"
 #include "kernels/cpu/simd/stored_lines.h"
 
 namespace ridgeline::RIDGELINE_ISA {
 namespace {
 
-constexpr int64_t kRunBlock = 32;  // slots whose scores are known before their values are read
+constexpr int64_t kRunBlock = 32;  // slots whose scores are computed before their values are read
 constexpr int kRowTile = 4;        // queries that share what is in registers
 
-// A row that is needed soon: the arithmetic on others hides the latency of memory. Values are
-// fetched while keys are scored, the keys of the next block while values are added.
+// Prefetches a row that is needed soon. Values are fetched while keys are scored, the keys of the
+// next block while values are added, so that arithmetic hides the latency of memory.
 template <class Format>
 HWY_INLINE void prefetch_row(const CachedRun& run, const void* rows, int64_t step, int64_t slot) {
   constexpr int64_t kLine = 64 / sizeof(typename Format::Stored);

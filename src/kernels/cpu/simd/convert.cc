@@ -1,4 +1,4 @@
-// Storage types to fp32 and back.
+// Converts storage types to fp32 and back.
 #include "kernels/cpu/simd/pointwise.h"
 #include "kernels/cpu/simd/vec_math.h"
 
@@ -10,7 +10,7 @@ void widen(const Stored* from, float* to, int64_t count) {
   for (int64_t i = 0; i < count; ++i) to[i] = static_cast<float>(from[i]);
 }
 
-// Whole vectors, then the rest through a buffer of one vector.
+// Whole vectors, then the tail through a buffer of one vector.
 template <Floats (*widen_vector)(const uint16_t*)>
 void widen_halves(const uint16_t* from, float* to, int64_t count) {
   int64_t i = 0;

@@ -1,5 +1,5 @@
-// A few rows times many stored lines, such as one token times weights: the time is that of reading
-// the lines, once.
+// A few rows times many stored lines, such as one token times weights: reading the lines is the
+// cost.
 #include "kernels/cpu/simd/pointwise.h"
 #include "kernels/cpu/simd/stored_lines.h"
 
@@ -7,8 +7,8 @@ namespace ridgeline::RIDGELINE_ISA {
 namespace {
 
 constexpr int kTileRows = 4;
-// Long vectors of one row do best on one line after another, as memory has them; several rows, and
-// short vectors, need more sums at once to hide the latency of their additions.
+// Wide vectors of one row are fastest on one line after another, as in memory; several rows, and
+// narrow vectors, need more sums at once to hide the latency of additions.
 template <int kRows>
 inline constexpr int kTileLines = kRows == 1 && kLanes >= 16 ? 1 : 4;
 constexpr int64_t kLineBlock = 64;     // lines whose sums are rounded together
@@ -47,7 +47,7 @@ void multiply_as(const FewRows& product) {
         store(product.dtype, sums + r * kLineBlock,
               static_cast<char*>(product.out) + ((row + r) * product.out_step + begin) * kSize,
               count);
-      lines.ahead = 0;  // the rows behind the first tile find these lines in a cache
+      lines.ahead = 0;  // later tiles of rows find these lines in a cache
     }
   }
 }

@@ -1,9 +1,9 @@
-// Flash attention backward for bf16 on the matrix units (AMX): five products for each pair of a
-// tile of keys and a tile of queries, in blocks of 32 x 32 sums, and fp32 vectors between them.
+// Flash attention backward for bf16 on the matrix units (AMX): five products for each pair of a key
+// tile and a query tile, in blocks of 32 x 32 sums, with fp32 vectors between them.
 //
-// Scores are queries x keys. Queries and gradients of the output are then read where they lie, what
-// is packed of keys and values serves all queries, and neighbouring queries form the words that dK
-// and dV need without a transposition. dK and dV are summed as head_dim x keys.
+// Scores are queries x keys. So queries and gradients of the output are read in place, the packed
+// keys and values serve all queries, and adjacent queries form the words that dK and dV need
+// without a transposition. dK and dV are summed as head_dim x keys.
 #include "kernels/cpu/simd/flash_backward_tiles.h"
 #include "kernels/cpu/simd/flash_entries.h"
 
@@ -17,8 +17,8 @@ inline constexpr int64_t kMostKeys = 2 * kKeyTile;
 inline constexpr int64_t kQueryBlocks = kQueryTile / kBlock;
 inline constexpr int64_t kPairs = kBlock / 2;
 
-// Panels are columns of kBlock words, numbers or sums that follow each other: tiles then lie in one
-// piece, where rows far apart would share their places in a cache.
+// Panels are columns of kBlock words, elements or sums, one after the other: so tiles are
+// contiguous, whereas rows far apart would map to the same cache sets.
 struct BackwardScratch {
   uint32_t* key_words;       // per block of keys head_dim / 2 x kBlock: pairs along head_dim
   uint32_t* value_words;     // the same
@@ -30,13 +30,13 @@ struct BackwardScratch {
   uint32_t* weights;         // per block of keys kQueryTile / 2 x kBlock: pairs of queries
   uint32_t* d_scores;        // the same
   uint16_t* d_score_rows;    // per block of keys kQueryTile x kBlock
-  uint16_t* copied_queries;  // kQueryTile x head_dim, where the last block is not whole
+  uint16_t* copied_queries;  // kQueryTile x head_dim, if the last block is not whole
   uint16_t* copied_d_out;    // the same
   float* scores;             // kBlock x kBlock
   float* d_weights;          // the same
   float* log_sum_exp;        // kQueryTile
   float* delta;              // kQueryTile
-  float* sums;  // kQueryTile x head_dim: dQ, or rows of dK and dV on their way to memory
+  float* sums;  // kQueryTile x head_dim: dQ, or rows of dK and dV before they are stored
 
   static BackwardScratch carve(Scratch& scratch, int64_t head_dim) {
     const auto words = [&](int64_t count) {
@@ -76,7 +76,7 @@ RIDGELINE_WITH_AMX void configure_tiles() {
   _tile_loadconfig(&config);
 }
 
-// Pairs of rows: (2 i, column) goes to (i, column) of the column's panel.
+// Packs pairs of rows: (2 i, column) goes to (i, column) of the column's panel.
 void pack_pairs_of_rows(const FlashRows& from, FlashRange rows, int64_t head_dim, uint32_t* to) {
   const int64_t count = rows.end - rows.begin;
   for (int64_t row = 0; row < count; row += kBlock)
@@ -104,8 +104,8 @@ FlashRange block_of(FlashRange range, int64_t block) {
   return {begin, begin + kBlock < range.end ? begin + kBlock : range.end};
 }
 
-// Of a block of 32 queries and 32 keys: scores become weights, gradients of weights those of
-// scores.
+// For a block of 32 queries and 32 keys: turns scores into weights, and gradients of weights into
+// gradients of scores.
 template <bool kMasked>
 RIDGELINE_WITH_AMX HWY_INLINE void find_block_gradients(const BackwardScratch& at,
                                                         float scale_factor, int64_t query,
@@ -143,7 +143,7 @@ RIDGELINE_WITH_AMX HWY_INLINE void find_block_gradients(const BackwardScratch& a
   }
 }
 
-// Rows of sums, from panels of head_dim x kBlock.
+// Transposes panels of head_dim x kBlock and stores the rows.
 void store_transposed(const float* panels, const FlashRows& to, FlashRange range, int64_t head_dim,
                       float* rows) {
   for (int64_t row = range.begin; row < range.end; row += 16) {
@@ -209,7 +209,7 @@ RIDGELINE_WITH_AMX void find_score_gradients_amx(const FlashBackwardHead& head, 
       if (key_block.end == whole.end && all_visible(head.mask, block, key_block)) {
         find_block_gradients<false>(at, head.scale, query, i);
       } else {
-        // Keys behind the end of the tile are hidden as well.
+        // Keys beyond the end of the tile are masked as well.
         FlashMask mask = head.mask;
         if (mask.keys > keys.end) mask.keys = keys.end;
         hide_queries_by_keys(mask, block, whole, at.scores, kBlock);

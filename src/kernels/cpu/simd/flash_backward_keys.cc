@@ -1,4 +1,4 @@
-// Flash attention backward by key tiles: dK and dV stay in cache while the queries stream past.
+// Flash attention backward by key tiles: dK and dV stay in cache while the queries are streamed.
 #include "kernels/cpu/simd/flash_backward_tiles.h"
 #include "kernels/cpu/simd/flash_entries.h"
 
@@ -8,14 +8,14 @@ namespace {
 struct KeyScratch {
   float* key_panels;    // packed, head_dim x kKeyTile, times the sign of scale
   float* value_panels;  // packed, head_dim x kKeyTile, times scale
-  float* keys;          // kKeyTile x head_dim, where the tensor's own rows cannot be used
-  float* d_keys;        // kKeyTile x head_dim, where they cannot be summed up in the tensor
+  float* keys;          // kKeyTile x head_dim, if the tensor's own rows cannot be used
+  float* d_keys;        // kKeyTile x head_dim, if they cannot be summed in the tensor
   float* d_values;      // kKeyTile x head_dim, as for d_keys
   float* weights;       // kQueryTile x kKeyTile
   float* d_scores;      // kQueryTile x kKeyTile
   float* queries;       // kQueryTile x head_dim, as for keys
   float* d_out;         // kQueryTile x head_dim, as for keys
-  float* scores;        // kQueryTile x kKeyTile, before f is applied to them
+  float* scores;        // kQueryTile x kKeyTile, before the score function
 
   static KeyScratch carve(Scratch scratch, int64_t head_dim) {
     const int64_t padded = round_up(head_dim, kLanes);
@@ -32,7 +32,7 @@ struct KeyScratch {
   }
 };
 
-// Scores become weights, and the gradient of weights in d_scores becomes that of scores.
+// Turns scores into weights, and in d_scores gradients of weights into gradients of scores.
 template <bool kMasked>
 void score_gradients(const KeyScratch& at, const FlashBackwardHead& head, FlashRange queries,
                      int64_t lanes) {
@@ -54,13 +54,13 @@ void score_gradients(const KeyScratch& at, const FlashBackwardHead& head, FlashR
   }
 }
 
-// Rows as view_rows left them: in place, or in the copy that it made.
+// The rows that view_rows returned: in place, or in the copy that it made.
 FloatRows rows_seen(const FlashRows& rows, FlashRange range, int64_t head_dim, float* copied) {
   return is_plain(rows, head_dim) ? view_rows(rows, range, head_dim, nullptr)
                                   : FloatRows{copied, round_up(head_dim, kLanes)};
 }
 
-// Rows that are summed up: where they belong if they can be, else in `apart`.
+// Rows that are summed: in place if possible, else in `apart`.
 struct SumRows {
   float* data;
   int64_t stride;

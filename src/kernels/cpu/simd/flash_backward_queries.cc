@@ -1,18 +1,18 @@
-// Flash attention backward by query tiles: the row terms, and dQ of one tile against all its keys.
+// Flash attention backward by query tiles: the terms of each query, and dQ of a tile over all keys.
 #include "kernels/cpu/simd/flash_backward_tiles.h"
 #include "kernels/cpu/simd/flash_entries.h"
 
 namespace ridgeline::RIDGELINE_ISA {
 namespace {
 
-// Scores lie as in the forward kernel: rows are keys, lanes are queries.
+// Scores have the layout of the forward kernel: rows are keys, lanes are queries.
 struct QueryScratch {
   float* query_panels;  // packed, head_dim x kQueryTile, times the sign of scale
   float* d_out_panels;  // packed, head_dim x kQueryTile, times scale
   float* scores;        // kKeyTile x kQueryTile
   float* d_scores;      // kKeyTile x kQueryTile
-  float* raw_scores;    // kKeyTile x kQueryTile, before f is applied to them
-  float* keys;          // kKeyTile x head_dim, where the tensor's own rows cannot be used
+  float* raw_scores;    // kKeyTile x kQueryTile, before the score function
+  float* keys;          // kKeyTile x head_dim, if the tensor's own rows cannot be used
   float* values;        // kKeyTile x head_dim, as for keys
   float* sums;          // kQueryTile x head_dim
   float* log_sum_exp;   // kQueryTile
@@ -70,7 +70,7 @@ void prepare_queries(const FlashBackwardHead& head, FlashRange queries, float* s
       sum = hn::MulAdd(hn::LoadU(wide, out.data + i), hn::LoadU(wide, d_out.data + i), sum);
     head.delta[query] = head.scale * hn::GetLane(hn::SumOfLanes(wide, sum));
     const float log_sum_exp = head.log_sum_exp[query * head.log_sum_exp_stride];
-    // +inf makes every weight of a row without keys vanish.
+    // With +inf every weight of a row without keys is 0.
     head.row_log_sum_exp[query] = log_sum_exp == -__builtin_inff() ? __builtin_inff() : log_sum_exp;
   }
 }

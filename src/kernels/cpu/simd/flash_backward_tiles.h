@@ -1,4 +1,4 @@
-// Tile sizes of the backward kernels and the step from scores to their gradient.
+// Tile sizes of the backward kernels, and the gradients of scores.
 #pragma once
 
 #include "kernels/cpu/simd/flash_mask.h"
@@ -13,8 +13,8 @@ struct WeightAndGradient {
   Floats weight, gradient;
 };
 
-// weight = exp(score * scale - log_sum_exp), gradient = weight * (d_weight - delta). The factor
-// `scale` of the score's gradient is part of d_weight and delta already.
+// weight = exp(score * scale - log_sum_exp), gradient = weight * (d_weight - delta). d_weight and
+// delta already contain the factor `scale` of the score's gradient.
 template <bool kMasked>
 HWY_INLINE WeightAndGradient score_gradient(Floats score, Floats scale, Floats log_sum_exp,
                                             Floats d_weight, Floats delta) {

@@ -1,4 +1,4 @@
-// The entries of the FlashKernels table of this instruction set; flash_kernels.h says what they do.
+// The entries of this instruction set's FlashKernels table; flash_kernels.h describes them.
 #pragma once
 
 #include "kernels/cpu/simd/flash_kernels.h"

@@ -1,7 +1,7 @@
-// Flash attention forward: one tile of queries against all the keys it may see.
+// Flash attention forward: one tile of queries against all keys that it sees.
 //
-// Scores are computed transposed (keys x queries), so that keys and values are read where they lie,
-// only the queries are packed, and the softmax runs down the lanes without horizontal reductions.
+// Scores are computed transposed (keys x queries), so that keys and values are read in place, only
+// the queries are packed, and the softmax runs along lanes without horizontal reductions.
 #include "kernels/cpu/simd/flash_entries.h"
 #include "kernels/cpu/simd/flash_softmax.h"
 

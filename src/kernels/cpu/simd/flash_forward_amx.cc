@@ -1,10 +1,9 @@
-// Flash attention forward for bf16 on the matrix units of recent Xeons (AMX): same tiles and
-// softmax as flash_forward.cc, with both products in 16 x 16 blocks of fp32 sums.
+// Flash attention forward for bf16 on the matrix units of recent Xeons (AMX): the tiling and
+// softmax of flash_forward.cc, with both products in 16 x 16 blocks of fp32 sums.
 //
 // A unit multiplies 16 rows of 32 bf16 by 32 x 16 bf16 whose rows come in pairs, one pair to a
-// 32-bit word. Scores are keys x queries, so keys are read where they lie and weights of two
-// neighbouring keys form a word without a transposition; the output is summed as head_dim x
-// queries.
+// 32-bit word. Scores are keys x queries, so keys are read in place and the weights of two adjacent
+// keys form a word without a transposition; the output is summed as head_dim x queries.
 #include "kernels/cpu/simd/flash_entries.h"
 #include "kernels/cpu/simd/flash_softmax.h"
 
@@ -18,12 +17,12 @@ inline constexpr int64_t kQueryTile = 128;
 inline constexpr int64_t kKeyTile = 256;
 
 // A block of 32 queries goes through scores, softmax and sums before the next, so that its scores
-// and weights stay in the first-level cache. Blocks of packed queries and sums follow each other.
+// and weights stay in the L1 cache. Blocks of packed queries and sums follow each other.
 struct MatrixScratch {
   uint32_t* queries;  // packed: per block head_dim / 2 x kBlock words
   float* scores;      // kKeyTile x kBlock
   uint32_t* weights;  // packed, kKeyTile / 2 x kBlock words
-  uint16_t* keys;     // a tile with zeros behind its end
+  uint16_t* keys;     // a tile, padded with zeros
   uint16_t* values;   // values transposed: per block of keys head_dim x kBlock
   float* sums;        // per block head_dim x kBlock: the unnormalised output, transposed
   RunningSoftmax running;
@@ -47,7 +46,7 @@ struct MatrixScratch {
   }
 };
 
-// Blocks of `rows` one below the other, in operands and sums.
+// Blocks of `rows` are one below the other in operands and sums.
 RIDGELINE_WITH_AMX void multiply_blocks(BlockRows a, const uint32_t* b, float* c, int64_t rows,
                                         int64_t depth, bool accumulate) {
   memory_is_read(c);
@@ -79,10 +78,10 @@ void rescale_sums(const float* rescale, float* sums, int64_t head_dim) {
   }
 }
 
-// Transposes the sums back, 16 queries at a time, and writes them normalised.
+// Transposes the sums back, 16 queries at a time, and writes the normalised rows.
 void store_output(const MatrixScratch& at, const FlashForwardTile& tile, int64_t queries) {
   const Wide wide;
-  float* rows = reinterpret_cast<float*>(at.values);  // free by now
+  float* rows = reinterpret_cast<float*>(at.values);  // no longer in use
   for (int64_t query = 0; query < queries; query += 16) {
     const float* sums = at.sums + query / kBlock * (tile.head_dim * kBlock) + query % kBlock;
     for (int64_t column = 0; column < tile.head_dim; column += 16)
@@ -94,7 +93,7 @@ void store_output(const MatrixScratch& at, const FlashForwardTile& tile, int64_t
   }
 }
 
-// One block of queries against what it sees of one tile of keys, padded to whole blocks.
+// One block of queries against the keys that it sees of one tile, padded to whole blocks.
 RIDGELINE_WITH_AMX void attend_block(const MatrixScratch& at, const FlashForwardTile& tile,
                                      int64_t block, FlashRange keys, HalfRows k) {
   const int64_t head_dim = tile.head_dim;

@@ -1,4 +1,4 @@
-// What flash attention asks of the vector code: one query tile or one key tile at a time.
+// The vector code of flash attention: one query tile or one key tile at a time.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct FlashRows {
   FlashStorage storage = FlashStorage::f32;
 };
 
-// Query i may see the keys in [first_key(i), end_key(i)); both grow with i.
+// Query i sees the keys in [first_key(i), end_key(i)); both grow with i.
 struct FlashMask {
   int64_t keys = 0;    // Sk
   int64_t offset = 0;  // the key position of query 0
@@ -49,20 +49,20 @@ static inline bool all_visible(const FlashMask& mask, FlashRange queries, FlashR
   return first_key(mask, queries.end - 1) <= keys.begin && keys.end <= end_key(mask, queries.begin);
 }
 
-// Where a tile of scores lies: rows of `stride` floats, whose last ones may belong to no position.
+// A tile of scores: rows of `stride` floats, the last of which may be padding.
 struct FlashScores {
   FlashRange rows, columns;
   bool rows_are_keys = false;
   int64_t stride = 0;
 };
 
-// f of softmax(f(q k^T)) v for one head. Null functions: there is none.
+// f of softmax(f(q k^T)) v for one head; null functions if there is none.
 struct FlashFunction {
   const void* self = nullptr;
   int64_t batch = 0, head = 0;
-  // Scores become f of them.
+  // Replaces scores by f of them.
   void (*apply)(const FlashFunction& function, const FlashScores& place, float* scores) = nullptr;
-  // Gradients of f at `scores` become those of the scores.
+  // Turns gradients of f at `scores` into gradients of the scores.
   void (*differentiate)(const FlashFunction& function, const FlashScores& place,
                         const float* scores, float* gradients) = nullptr;
 };
@@ -111,15 +111,15 @@ struct FlashBackwardKernels {
   void (*prepare_queries)(const FlashBackwardHead& head, FlashRange queries,
                           float* scratch) = nullptr;
 
-  // dQ of a query tile, all keys.
+  // dQ of a query tile over all keys.
   void (*query_gradient)(const FlashBackwardHead& head, FlashRange queries,
                          float* scratch) = nullptr;
 
-  // dK and dV of a key tile: begin, then for each query tile of each head that shares the keys find
-  // the gradients of scores and add what they give, finish. add_query_gradient may follow: it adds
-  // the same pair of tiles to dQ, whose fp32 accumulator has rows of `row_stride` floats, and as
-  // many as fill up kAccumulatorRows. The `first` to add overwrites what is there; finish needs at
-  // least one.
+  // dK and dV of a key tile: begin_keys; for each query tile of each head that shares the keys
+  // find_score_gradients and add_queries; finish_keys, after at least one query tile.
+  // add_query_gradient may follow each add_queries: it adds the same pair of tiles to dQ in an fp32
+  // accumulator with rows of `row_stride` floats, padded to a multiple of kAccumulatorRows rows.
+  // The `first` addition overwrites.
   void (*begin_keys)(const FlashBackwardHead& head, FlashRange keys, float* scratch) = nullptr;
   void (*find_score_gradients)(const FlashBackwardHead& head, FlashRange keys, FlashRange queries,
                                float* scratch) = nullptr;
@@ -136,16 +136,14 @@ inline constexpr int64_t kAccumulatorRows = 32;
 struct FlashKernels {
   FlashForwardKernel forward;
   FlashBackwardKernels backward;
-  // On processors with AMX, for what fits_tiles() says. Their entries are null where the
-  // instruction set has none.
+  // On processors with AMX, if fits_tiles() holds; null entries in other instruction sets.
   const FlashForwardKernel* forward_amx;
   const FlashBackwardKernels* backward_amx;
 
-  // Narrows rows of fp32 sums to the storage of `to`; `row_stride` 0 with one row of zeros clears
-  // them.
+  // Narrows rows of fp32 sums to the storage of `to`; `row_stride` 0 repeats one row, as to clear.
   void (*store_rows)(const float* sums, int64_t row_stride, const FlashRows& to, FlashRange rows,
                      int64_t head_dim);
-  // Floats to which rows of an accumulator are padded.
+  // The padded length of accumulator rows, in floats.
   int64_t (*padded_head_dim)(int64_t head_dim);
 };
 

@@ -1,5 +1,4 @@
-// Hides what the mask forbids in a tile of scores that lies on its edge; whole tiles never come
-// here.
+// Masks a tile of scores on the edge of the mask; whole tiles do not need it.
 #pragma once
 
 #include "kernels/cpu/simd/flash_tiles.h"
@@ -11,7 +10,7 @@ inline constexpr float kLog2E = 1.4426950408889634f;
 // Finite, so that a row that has seen no key yet never computes inf - inf.
 inline constexpr float kNoMaximum = -1e30f;
 
-// Scores are summed before the scale, in the same order everywhere, so that the backward meets bit
+// Scores are summed before scaling, in the same order everywhere, so that the backward computes bit
 // for bit the scores of the forward. Only the sign of the scale goes into the packed operand.
 HWY_INLINE float sign_of(float scale) {
   return scale < 0.0f ? -1.0f : 1.0f;

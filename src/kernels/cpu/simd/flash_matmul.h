@@ -1,5 +1,4 @@
-// Register-blocked products of small fp32 matrices that live in cache: the arithmetic of flash
-// attention.
+// Register-blocked products of small fp32 matrices in cache: the arithmetic of flash attention.
 #pragma once
 
 #include "hwy/cache_control.h"
@@ -13,8 +12,7 @@ inline constexpr int kBlockRows = 6;
 inline constexpr int kBlockVectors = HWY_TARGET <= HWY_AVX3 ? 4 : 2;
 inline constexpr int64_t kPanel = kBlockVectors * kLanes;
 
-// The right operand, cut into panels of kPanel columns; a plain row-major matrix has panels kPanel
-// apart.
+// The right operand in panels of kPanel columns; those of a row-major matrix are kPanel apart.
 struct Panels {
   const float* data;
   int64_t row_stride;
@@ -24,8 +22,8 @@ struct Panels {
 // How the left operand is stored: its element (row, k) at row * stride + k, or at k * stride + row.
 enum class Left { plain, transposed };
 
-// Rows that are wanted soon, as many as a product has (perhaps those of its own result): fetched on
-// the way, from caches that take long to answer.
+// Rows that are needed soon, as many as a product has (possibly those of its own result):
+// prefetched during the product, since they come from slow caches.
 struct RowsAhead {
   static constexpr bool kAny = true;
   const float* data;
@@ -37,7 +35,7 @@ struct NothingAhead {
   void skip(int) {}
 };
 
-// A number as a type, so that a lambda can pass it on as a template argument.
+// An integer as a type, so that a lambda can pass it on as a template argument.
 template <int kValue>
 struct Count {
   static constexpr int value = kValue;
@@ -70,7 +68,7 @@ HWY_INLINE void multiply_block(const float* HWY_RESTRICT a, int64_t a_stride,
     }
   };
   int64_t done = 0;
-  if constexpr (Ahead::kAny) {  // fetched a row at a time: all at once would hold up the operands
+  if constexpr (Ahead::kAny) {  // a row at a time: all at once would delay the operands
     const int64_t steps = depth / kRows;
 #pragma GCC unroll 1
     for (int row = 0; row < kRows; ++row) {
@@ -81,8 +79,8 @@ HWY_INLINE void multiply_block(const float* HWY_RESTRICT a, int64_t a_stride,
     done = kRows * steps;
   }
   add_products(depth - done);
-  // A long sum is added up tile by tile: its rounding error then grows with the number of tiles,
-  // not of terms.
+  // Long sums are added up tile by tile: rounding errors grow with the number of tiles, not of
+  // terms.
 #pragma GCC unroll 16
   for (int row = 0; row < kRows; ++row)
 #pragma GCC unroll 4
@@ -105,7 +103,7 @@ void multiply_panel(const float* a, int64_t a_stride, const float* b, int64_t b_
     c += kRows * c_stride;
     rows -= kRows;
   };
-  // One vector wide, the sums of six rows are too few to hide the latency of adding to them.
+  // With one vector per row, six rows are too few sums to hide the latency of additions.
   if constexpr (kVectors == 1)
     while (rows >= 2 * kBlockRows) block(Count<2 * kBlockRows>());
   while (rows >= kBlockRows) block(Count<kBlockRows>());

@@ -10,9 +10,9 @@ inline constexpr double kLn2 = 0.6931471805599453;
 
 // One value per query of the tile.
 struct RunningSoftmax {
-  float* maximum;     // of scores before the scale
+  float* maximum;     // of scores, before scaling
   float* normalizer;  // sum of weights relative to the maximum
-  float* rescale;     // what the last step did to earlier weights
+  float* rescale;     // the factor of earlier weights in the last step
 };
 
 inline void begin_softmax(const RunningSoftmax& running, int64_t lanes) {
@@ -44,9 +44,8 @@ HWY_INLINE Floats column_maximum(Floats start, const float* column, int64_t stri
   return hn::Max(hn::Max(a, b), hn::Max(c, d));
 }
 
-// Turns scores into weights 2^((score - maximum) * scale2), hands kGroup keys at a time to
-// emit(query, key, weights), and folds them into the running values. Returns whether a maximum
-// moved.
+// Turns scores into weights 2^((score - maximum) * scale2), passes kGroup keys at a time to
+// emit(query, key, weights), and updates the running values. Returns whether a maximum changed.
 template <bool kMasked, int kGroup, class Emit>
 HWY_INLINE bool softmax_step(const RunningSoftmax& running, const ScoreTile& tile, float scale2,
                              Emit emit) {
@@ -70,8 +69,8 @@ HWY_INLINE bool softmax_step(const RunningSoftmax& running, const ScoreTile& til
       }
       emit(query, key, weights);
     }
-    // Exactly 1 where the maximum stood still: 2^0 of the polynomial is off by one unit in the last
-    // place, and hundreds of tiles would multiply that up.
+    // Exactly 1 if the maximum did not change: 2^0 of the polynomial is off by one unit in the last
+    // place, which hundreds of tiles would amplify.
     const auto stood_still = hn::Eq(before, maximum);
     const Floats rescale = hn::IfThenElse(stood_still, hn::Set(wide, 1.0f),
                                           exp2_floats(hn::Mul(hn::Sub(before, maximum), scale)));
@@ -84,8 +83,8 @@ HWY_INLINE bool softmax_step(const RunningSoftmax& running, const ScoreTile& til
   return moved;
 }
 
-// In fp64, because the backward takes the exponential of a difference to it: scores of 1e4 leave an
-// error of 1e-3 in fp32 at every rounding on the way.
+// In fp64, because the backward takes the exponential of a difference to it: with scores of 1e4
+// every rounding in fp32 leaves an error of 1e-3.
 inline float log_sum_exp(float maximum, float normalizer, float scale) {
   const float scale2 = __builtin_fabsf(scale) * kLog2E;
   const float shift = maximum * scale2;
@@ -94,7 +93,7 @@ inline float log_sum_exp(float maximum, float normalizer, float scale) {
   return static_cast<float>(largest - lost * kLn2 + __builtin_logf(normalizer));
 }
 
-// Writes log_sum_exp and leaves in `rescale` what normalises a row: 0 for one that saw nothing.
+// Writes log_sum_exp, and to `rescale` the factor that normalises a row: 0 if it saw no key.
 inline void end_softmax(const RunningSoftmax& running, const FlashForwardTile& tile) {
   for (int64_t i = 0; i < tile.queries.end - tile.queries.begin; ++i) {
     const float normalizer = running.normalizer[i];

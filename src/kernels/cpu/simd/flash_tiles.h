@@ -78,7 +78,7 @@ inline void load_rows(const FlashRows& from, FlashRange rows, int64_t head_dim, 
   });
 }
 
-// Narrows rows to the storage of `to`, each times its own factor where there are factors.
+// Narrows rows to the storage of `to`, each times its own factor if there are factors.
 inline void store_rows(const float* from, int64_t from_stride, const float* factors,
                        const FlashRows& to, FlashRange rows, int64_t head_dim) {
   with_storage(to.storage, [&](auto kind) {
@@ -101,7 +101,7 @@ inline bool is_plain(const FlashRows& rows, int64_t head_dim) {
   return rows.storage == FlashStorage::f32 && rows.column_stride == 1 && head_dim % kLanes == 0;
 }
 
-// The rows where they lie if they can be used as they are, else a copy.
+// The rows in place if they can be used as they are, else a copy.
 inline FloatRows view_rows(const FlashRows& from, FlashRange rows, int64_t head_dim, float* copy) {
   if (is_plain(from, head_dim))
     return {static_cast<const float*>(from.data) + rows.begin * from.row_stride, from.row_stride};
@@ -110,8 +110,8 @@ inline FloatRows view_rows(const FlashRows& from, FlashRange rows, int64_t head_
   return {copy, stride};
 }
 
-// Combine and Interleave are found by their arguments: the one-lane fallback has neither.
-// Four columns of as many rows as there are lanes: lane block b holds row 4 * b.
+// Loads four columns of kLanes rows: lane block b holds row 4 * b. Combine and Interleave are found
+// by argument-dependent lookup, since the one-lane fallback has neither.
 template <class D>
 HWY_INLINE hn::Vec<D> load_quads(D d, const float* from, int64_t stride) {
   if constexpr (hn::MaxLanes(D()) == 4) {
@@ -124,7 +124,7 @@ HWY_INLINE hn::Vec<D> load_quads(D d, const float* from, int64_t stride) {
   }
 }
 
-// kLanes rows of `columns` values to as many rows of kLanes values, times factor.
+// Transposes kLanes rows of `columns` values to as many rows of kLanes values, times factor.
 template <class D>
 HWY_INLINE void transpose_block(D d, const float* from, int64_t stride, int64_t columns,
                                 float factor, float* to, int64_t to_stride) {
@@ -177,7 +177,7 @@ inline Panels transpose_rows(const FlashRows& from, FlashRange rows, int64_t hea
   return {to, kPanel, panel_stride};
 }
 
-// Hands out pieces of a thread's scratch; each starts on a cache line.
+// Suballocates a thread's scratch; each piece starts on a cache line.
 class Scratch {
  public:
   explicit Scratch(float* base) : base_(base) {}

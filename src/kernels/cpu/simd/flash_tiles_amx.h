@@ -1,5 +1,5 @@
-// What flash attention on the matrix units (AMX) shares: blocks of 32 x 32 sums, and rows of bf16
-// in whole blocks.
+// Shared by flash attention on the matrix units (AMX): 32 x 32 blocks of sums, rows of bf16 in
+// blocks.
 #pragma once
 
 #include "kernels/cpu/simd/amx_words.h"
@@ -10,15 +10,15 @@ namespace {
 
 inline constexpr int64_t kBlock = 32;  // rows, columns and depth of one step: 2 x 2 tiles
 
-// Rows of an operand or of sums, `bytes` apart; `step` leads to the next 32 numbers of a row.
+// Rows of an operand or of sums, `bytes` apart; `step` bytes lead to the next 32 elements of a row.
 struct BlockRows {
   const void* data;
   int64_t bytes;
   int64_t step = 64;
 };
 
-// c[32 x 32] (+)= a[32 x depth] * b[depth x 32] for `steps` of kBlock along the depth. `a` holds
-// rows of bf16; `b` words of two numbers of the depth, 32 words to a row without gaps.
+// c[32 x 32] (+)= a[32 x depth] * b[depth x 32] for `steps` of kBlock along the depth. `a` has rows
+// of bf16; `b` has words of two elements of the depth, 32 words to a row without gaps.
 RIDGELINE_WITH_AMX HWY_INLINE void multiply_block(BlockRows a_rows, const uint32_t* b,
                                                   BlockRows c_rows, int64_t steps,
                                                   bool accumulate) {
@@ -59,7 +59,7 @@ struct HalfRows {
   BlockRows from(int64_t row) const { return {data + row * stride, stride * 2}; }
 };
 
-// The rows where they lie, or a copy with zeros up to a multiple of kBlock.
+// The rows in place, or a copy with zeros up to a multiple of kBlock.
 inline HalfRows whole_blocks(const FlashRows& from, FlashRange range, int64_t head_dim,
                              uint16_t* copy) {
   const uint16_t* data = static_cast<const uint16_t*>(from.data) + range.begin * from.row_stride;
@@ -71,7 +71,7 @@ inline HalfRows whole_blocks(const FlashRows& from, FlashRange range, int64_t he
   return {copy, head_dim};
 }
 
-// The 16 x 32 block of bf16 rows at (row, column), of which `rows` remain.
+// The 16 x 32 block of bf16 rows at (row, column); `rows` rows remain.
 inline WordBlock block_at(const FlashRows& from, int64_t row, int64_t rows, int64_t column) {
   return {.from = static_cast<const uint16_t*>(from.data) + row * from.row_stride + column,
           .line_step = from.row_stride,
@@ -80,7 +80,7 @@ inline WordBlock block_at(const FlashRows& from, int64_t row, int64_t rows, int6
           .depth = 32};
 }
 
-// Pairs along head_dim, rows side by side: (row, 2 i) goes to (i, row) of the row's panel.
+// Packs pairs along head_dim, with rows adjacent: (row, 2 i) goes to (i, row) of the row's panel.
 inline void pack_along_head(const FlashRows& from, FlashRange rows, int64_t head_dim, uint32_t* to,
                             bool negate = false) {
   const Words sign = hn::Set(WideBits(), negate ? 0x80008000u : 0u);
@@ -96,7 +96,7 @@ inline void pack_along_head(const FlashRows& from, FlashRange rows, int64_t head
     }
 }
 
-// Rows and columns of a block of 32 rows change places in what is read.
+// The same block with rows and columns exchanged.
 inline WordBlock columns_at(const FlashRows& from, int64_t row, int64_t rows, int64_t column) {
   return {.from = static_cast<const uint16_t*>(from.data) + row * from.row_stride + column,
           .line_step = 1,
@@ -105,7 +105,7 @@ inline WordBlock columns_at(const FlashRows& from, int64_t row, int64_t rows, in
           .depth = rows < 0 ? 0 : rows};
 }
 
-// Transposed: (row, column) goes to (column, row) of the row's panel.
+// Packs the transpose: (row, column) goes to (column, row) of the row's panel.
 inline void pack_transposed(const FlashRows& from, FlashRange rows, int64_t head_dim,
                             uint16_t* to) {
   const int64_t count = rows.end - rows.begin;

@@ -1,5 +1,4 @@
-// One register tile of a matrix product, the packing of its operands, and the dot product of two
-// rows.
+// One register tile of a matrix product, the packing of its operands, and the dot product of rows.
 #include <utility>
 
 #include "hwy/cache_control.h"
@@ -9,16 +8,16 @@
 namespace ridgeline::RIDGELINE_ISA {
 namespace {
 
-constexpr int kVectors = 2;  // side by side in a tile
+constexpr int kVectors = 2;  // of columns of a tile
 // Sums, two vectors of b and one of a: 31 of the 32 registers of AVX-512, 15 of 16 elsewhere.
 constexpr int kRows = kLanes == 16 ? 14 : 6;
 constexpr int64_t kColumns = kVectors * kLanes;
 
-// Panels begin on a vector for each step of the depth.
+// Each step of the depth begins on a vector.
 template <int64_t kPanel>
 inline constexpr int64_t kStep = round_up(kPanel, kLanes);
 
-// Steps of the depth that are fetched ahead: panels come from the second-level cache.
+// Steps of the depth that are prefetched: panels come from the L2 cache.
 constexpr int64_t kAhead = 8;
 
 template <int kUsedRows, int kUsedVectors>
@@ -49,7 +48,7 @@ void tile_of(const GemmTile& tile) {
       }
     }
   };
-  // Sums in memory are fetched a row at a time: all at once would hold up the panels.
+  // Sums in memory are prefetched a row at a time: all at once would delay the panels.
   const int64_t steps = tile.depth / kUsedRows;
 #pragma GCC unroll 1
   for (int row = 0; row < kUsedRows; ++row) {
@@ -92,7 +91,7 @@ void tile(const GemmTile& call) {
   kTiles.of[(call.rows - 1) * kVectors + vectors - 1](call);
 }
 
-// Lines side by side: each step of the depth is copied.
+// Lines are adjacent: each step of the depth is copied.
 template <int64_t kPanel>
 void pack_wide(const GemmLines& lines) {
   const Wide wide;
@@ -114,8 +113,8 @@ void pack_wide(const GemmLines& lines) {
 }
 
 #if HWY_TARGET != HWY_SCALAR
-// Four numbers of each of kLanes lines become four vectors, one for each place. Blocks of four
-// lines lie side by side in a vector and are transposed there, all at once.
+// Four elements of each of kLanes lines become four vectors, one for each element. Blocks of four
+// lines are side by side in a vector and are transposed there, all at once.
 template <class Line>
 HWY_INLINE void transpose_four(Line line, float* to, int64_t to_step) {
   const Wide wide;
@@ -144,7 +143,7 @@ HWY_INLINE void transpose_four(Line line, float* to, int64_t to_step) {
 }
 #endif
 
-// Lines that run along the depth: transposed, a vector of lines at a time.
+// Lines are contiguous along the depth: transposed, a vector of lines at a time.
 template <int64_t kPanel>
 void pack_long(const GemmLines& lines) {
   float* panel = lines.to;

@@ -1,6 +1,6 @@
 // A block of a matrix product in bf16, 32 x 32 sums at a time, and the packing of its operands: on
-// the matrix units (AMX), where the sums are four of the eight tiles, or by dot products of pairs
-// in vectors (AVX512-BF16).
+// the matrix units (AMX), where the sums take four of the eight tiles, or by vector dot products of
+// pairs (AVX512-BF16).
 #include "kernels/cpu/simd/gemm_kernels.h"
 #include "kernels/cpu/simd/vectors.h"
 
@@ -12,7 +12,7 @@
 namespace ridgeline::RIDGELINE_ISA {
 namespace {
 
-constexpr int64_t kTile = 16 * 32;    // numbers of bf16
+constexpr int64_t kTile = 16 * 32;    // elements
 constexpr int64_t kStep = 2 * kTile;  // of a panel
 constexpr int64_t kPanelLines = 32;
 constexpr int64_t kPairSums = kPanelLines * kPanelLines;
@@ -66,8 +66,8 @@ RIDGELINE_WITH_AMX void multiply_pair(const uint16_t* a, const uint16_t* b, int6
   _tile_stored(3, sums + 16 * kPanelLines + 16, kBytes);
 }
 
-// By vdpbf16ps: pairs of a row, spread over a vector, times those of 32 columns. Sixteen chains of
-// sums hide what one takes.
+// By vdpbf16ps: a pair of a row, broadcast to a vector, times the pairs of 32 columns. Sixteen
+// chains of sums hide the latency of one.
 template <int64_t kLines>
 RIDGELINE_WITH_DOTS void multiply_lines(const uint16_t* a, const uint16_t* b, int64_t steps,
                                         float* sums, bool accumulate) {
@@ -97,7 +97,7 @@ RIDGELINE_WITH_DOTS void multiply_lines(const uint16_t* a, const uint16_t* b, in
   }
 }
 
-// Only as many of a panel's lines as there are.
+// Only the lines of a panel that exist.
 RIDGELINE_WITH_DOTS void multiply_pair_by_dots(const uint16_t* a, const uint16_t* b, int64_t steps,
                                                float* sums, bool accumulate, int64_t lines) {
   constexpr int64_t kAtOnce = 8;
@@ -106,7 +106,7 @@ RIDGELINE_WITH_DOTS void multiply_pair_by_dots(const uint16_t* a, const uint16_t
                             sums + line * kPanelLines, accumulate);
 }
 
-// The sums of one panel of rows, row by row along all columns: what is written lies side by side.
+// Writes the sums of one panel of rows, row by row along all columns: stores are contiguous.
 RIDGELINE_WITH_DOTS void round_sums(const float* sums, const TileBlock& block, int64_t row) {
   const int64_t left = block.rows - row, rows = left < kPanelLines ? left : kPanelLines;
   for (int64_t r = 0; r < rows; ++r)

@@ -14,14 +14,14 @@ Floats truth(hn::Mask<Wide> mask) {
   return hn::IfThenElseZero(mask, one());
 }
 
-// Above this argument fp32 exp is infinity; the library's version is only defined below.
+// Above this argument exp is infinity in fp32; the library's version is undefined there.
 Floats exp_everywhere(Floats x) {
   const Wide wide;
   const Floats infinity = hn::Set(wide, __builtin_inff());
   return hn::IfThenElse(hn::Gt(x, hn::Set(wide, 88.7228f)), infinity, hn::Exp(wide, x));
 }
 
-// The ops of graph/pointwise_ops.h on vectors; one that is missing here does not compile.
+// The ops of graph/pointwise_ops.h on vectors; a missing one is a compile error.
 struct Maths {
   static Floats negate(Floats x) { return hn::Neg(x); }
   static Floats exp(Floats x) { return exp_everywhere(x); }
@@ -34,7 +34,7 @@ struct Maths {
   static Floats sigmoid(Floats x) {
     return hn::Div(one(), hn::Add(one(), exp_everywhere(hn::Neg(x))));
   }
-  // Where sigmoid is 0, x may be -infinity: the product is 0 all the same.
+  // Where sigmoid is 0, x may be -infinity; the result is still 0.
   static Floats silu(Floats x) {
     const Floats s = sigmoid(x);
     return hn::IfThenZeroElse(hn::Eq(s, hn::Zero(Wide())), hn::Mul(x, s));
@@ -59,7 +59,7 @@ struct Maths {
   static Floats less(Floats x, Floats y) { return truth(hn::Lt(x, y)); }
   static Floats less_equal(Floats x, Floats y) { return truth(hn::Le(x, y)); }
   static Floats equal(Floats x, Floats y) { return truth(hn::Eq(x, y)); }
-  static Floats cast(Floats x) { return x; }  // the conversion happens in load and store
+  static Floats cast(Floats x) { return x; }  // load and store convert
   static Floats where(Floats condition, Floats yes, Floats no) {
     return hn::IfThenElse(hn::Ne(condition, hn::Zero(Wide())), yes, no);
   }
@@ -122,7 +122,7 @@ void pointwise(Op op, const PointwiseOperand* operands, float* out, int64_t coun
     case Op::where:
       return ternary([](Floats x, Floats y, Floats z) { return Maths::where(x, y, z); }, operands,
                      out, count);
-    default:  // no pointwise op: what comes out must not pass for a result
+    default:  // not a pointwise op: NaN cannot be mistaken for a result
       return unary([](Floats) { return hn::Set(Wide(), __builtin_nanf("")); }, operands, out,
                    count);
   }

@@ -1,4 +1,4 @@
-// The pieces of the SimdKernels table that live in files of their own.
+// Entries of the SimdKernels table that are in files of their own.
 #pragma once
 
 #include <cstdint>

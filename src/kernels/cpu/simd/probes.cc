@@ -1,4 +1,4 @@
-// Loops that reach what the processor can do: multiply-adds on registers, matrix units, streams.
+// Loops that reach the processor's peak rates: multiply-adds on registers, matrix units, streams.
 #include "hwy/cache_control.h"
 #include "kernels/cpu/simd/gemm_kernels.h"
 #include "kernels/cpu/simd/vectors.h"
@@ -10,7 +10,7 @@
 namespace ridgeline::RIDGELINE_ISA {
 namespace {
 
-// Independent sums: units x latency, and some to spare.
+// Independent sums: units x latency, and a few more.
 constexpr int kSums = 12;
 constexpr int64_t kSteps = 256;
 
@@ -32,7 +32,7 @@ int64_t multiply_add(int64_t repetitions, float* sink) {
   return repetitions * kSteps * kSums * kLanes * 2;
 }
 
-constexpr int64_t kLine = 4 * kLanes;  // numbers in one step of a stream
+constexpr int64_t kLine = 4 * kLanes;  // elements of one step of a stream
 
 void copy(const float* from, float* to, int64_t count) {
   const Wide wide;
@@ -80,7 +80,7 @@ float read_sum(const float* from, int64_t count) {
 #pragma GCC unroll 4
     for (int v = 0; v < 4; ++v) {
       const float* at = from + i + v * kLanes;
-      // Beyond the end nothing is read: a prefetch of an address that is none has no effect.
+      // A prefetch beyond the end has no effect.
       if (kAhead) hwy::Prefetch(reinterpret_cast<const char*>(at) + kBytesAhead);
       sums[v] = hn::Add(sums[v], hn::Load(wide, at));
     }
@@ -89,7 +89,7 @@ float read_sum(const float* from, int64_t count) {
 }
 
 #if HWY_TARGET <= HWY_AVX3
-// As many chains of sums as hide what one takes.
+// Enough chains of sums to hide the latency of one.
 RIDGELINE_WITH_DOTS int64_t dots(int64_t repetitions, float* sink) {
   constexpr int kChains = 16;
   const auto ones = reinterpret_cast<__m512bh>(_mm512_set1_epi32(0x3f803f80));
@@ -97,7 +97,7 @@ RIDGELINE_WITH_DOTS int64_t dots(int64_t repetitions, float* sink) {
 #pragma GCC unroll 16
   for (__m512& sum : sums) {
     sum = _mm512_setzero_ps();
-    asm volatile("" : "+v"(sum));  // or else the compiler sees that all chains are one
+    asm volatile("" : "+v"(sum));  // otherwise the compiler merges the chains
   }
   for (int64_t step = 0; step < repetitions * kSteps; ++step)
 #pragma GCC unroll 16

@@ -1,4 +1,4 @@
-// Reductions and softmax over one contiguous row, and the table of this instruction set.
+// Reductions and softmax over one contiguous row, and the kernel table of this instruction set.
 #include "kernels/cpu/simd/pointwise.h"
 #include "kernels/cpu/simd/vectors.h"
 #include "kernels/cpu/simd_kernels.h"
@@ -21,19 +21,19 @@ float max(const float* x, int64_t count) {
   return hn::GetLane(hn::MaxOfLanes(Wide(), lanes));
 }
 
-// For softmax, whose weights show a NaN whatever is subtracted before.
+// For softmax, whose weights are NaN anyway if an element is.
 HWY_INLINE Floats largest_of(const float* x, int64_t count) {
   const auto fold = [](Floats largest, Floats v) { return hn::Max(largest, v); };
   return hn::MaxOfLanes(Wide(), accumulate(-__builtin_inff(), kSame, fold, count, x));
 }
 
-// e^(x - largest) for x <= largest; exactly 0 for what is hidden. NaN stays NaN.
+// e^(x - largest) for x <= largest; exactly 0 for masked elements. NaN stays NaN.
 HWY_INLINE Floats weight(Floats x, Floats largest) {
   const Floats power = hn::Mul(hn::Sub(x, largest), hn::Set(Wide(), 1.4426950408889634f));
   return hn::IfThenZeroElse(hn::Le(power, hn::Set(Wide(), -100.0f)), exp2_floats(power));
 }
 
-// The row is read from memory once; the passes after that find it in the cache.
+// The row is read from memory once; later passes find it in the cache.
 void softmax(const float* x, float* y, int64_t count) {
   const Floats largest = largest_of(x, count);
   Floats a = hn::Zero(Wide()), b = a;
@@ -64,7 +64,7 @@ void softmax_gradient(const float* y, const float* d_y, float* d_x, int64_t coun
       count, y, d_y);
 }
 
-// Folds runs of a row and adds these up in fp64: a vocabulary is too long for one chain of fp32.
+// Sums runs of a row in fp32 and adds these up in fp64: a vocabulary is too long for one fp32 sum.
 template <class Lift>
 float sum_in_runs(Lift lift, const float* x, int64_t count) {
   constexpr int64_t kRun = 512;
@@ -76,7 +76,6 @@ float sum_in_runs(Lift lift, const float* x, int64_t count) {
   return static_cast<float>(total);
 }
 
-// log of softmax: x - (largest + log of the sum of weights).
 void log_softmax(const float* x, float* y, int64_t count) {
   const Floats largest = largest_of(x, count);
   const auto lift = [&](Floats v) { return weight(v, largest); };

@@ -1,5 +1,5 @@
-// Products of a few fp32 rows with lines of numbers as they are stored, for code that reads every
-// line once: caches, and weights beside a few tokens.
+// Products of a few fp32 rows with lines in their storage type, for code that reads every line
+// once: caches, and weights with a few tokens.
 #pragma once
 
 #include "kernels/cpu/simd/vec_math.h"
@@ -24,7 +24,7 @@ HWY_INLINE float lane_sum(Floats x) {
   return hn::GetLane(hn::SumOfLanes(Wide(), x));
 }
 
-// Less than one vector; zeros behind the end of the line.
+// Loads less than one vector, with zeros beyond the end of the line.
 template <class Format>
 HWY_INLINE Floats load_rest(const typename Format::Stored* from, int64_t count) {
   typename Format::Stored padded[kLanes] = {};
@@ -45,17 +45,17 @@ HWY_INLINE void for_columns(int64_t width, Use use) {
 template <class Format>
 struct StoredLines {
   const typename Format::Stored* data;
-  int64_t step;       // from line to line
-  int64_t ahead = 0;  // how far behind the tile to prefetch, in elements; 0: nothing is
+  int64_t step;       // between lines
+  int64_t ahead = 0;  // prefetch distance beyond the tile, in elements; 0: none
 };
 
-// Rows are `pitch` apart, which leaves room for whole vectors, with zeros behind the width.
+// Rows are `pitch` apart, a multiple of whole vectors, with zeros after the width.
 struct PaddedRows {
   const float* data;
   int64_t pitch;
 };
 
-// sums[r * sums_step + l] = row r times line l. The order of a sum depends on the width alone.
+// sums[r * sums_step + l] = row r times line l. The order of a sum depends only on the width.
 template <class Format, int kRows, int kLines>
 HWY_INLINE void multiply_tile(PaddedRows rows, StoredLines<Format> lines, int64_t width,
                               float* sums, int64_t sums_step) {
@@ -65,9 +65,9 @@ HWY_INLINE void multiply_tile(PaddedRows rows, StoredLines<Format> lines, int64_
 #pragma GCC unroll 8
     for (int l = 0; l < kLines; ++l) products[r][l] = hn::Zero(Wide());
   for_columns<Format>(width, [&](int64_t c, auto load) {
-    // As much as this step reads, in the order of memory: the processor's own prefetcher follows
-    // that one stream, where it takes short lines that are read side by side for random places. A
-    // single line it follows by itself.
+    // Prefetches as much as this step reads, in memory order: the hardware prefetcher follows that
+    // one stream, while short lines that are read side by side look random to it. It follows a
+    // single line without help.
     constexpr int64_t kCacheLine = 64 / sizeof(typename Format::Stored);
     if (kLines > 1 && lines.ahead != 0) {
       const auto* next = lines.data + kLines * (lines.step + c) + lines.ahead;

@@ -21,23 +21,23 @@ constexpr int64_t round_up(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-// The larger one; y where either is NaN, which is what vectors of x86 do by themselves.
+// Returns the larger one, or y if either is NaN, as the max instruction of x86 does.
 HWY_INLINE Floats larger_or_second(Floats x, Floats y) {
   if constexpr (HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128)
     return hn::IfThenElse(hn::Gt(x, y), x, y);
   return hn::Max(x, y);
 }
 
-// The larger one; NaN, which all bits set are, if either is.
+// Returns the larger one, or NaN (all bits set) if either is NaN.
 HWY_INLINE Floats larger(Floats x, Floats y) {
   return hn::Or(larger_or_second(x, y), hn::VecFromMask(Wide(), hn::IsNaN(x)));
 }
 
-// 2^x for x <= 127 within 1.5e-7. Results below 2^-100 become 2^-100: nothing beside a largest
-// weight of 1, and their products stay out of the slow subnormal range. NaN stays NaN.
+// 2^x for x <= 127 within 1.5e-7. Results below 2^-100 become 2^-100: negligible beside a largest
+// weight of 1, and their products avoid the slow subnormal range. NaN stays NaN.
 HWY_INLINE Floats exp2_floats(Floats x) {
   const Wide wide;
-  // Adding 1.5 * 2^23 leaves round(x) in the low bits of the sum, 127 more the exponent of 2^that.
+  // Adding 1.5 * 2^23 leaves round(x) in the low bits of the sum; 127 is the bias of the exponent.
   const Floats shift = hn::Set(wide, 12582912.0f + 127);
   x = larger_or_second(hn::Set(wide, -100.0f), x);
   const Floats shifted = hn::Add(x, shift);
@@ -49,7 +49,7 @@ HWY_INLINE Floats exp2_floats(Floats x) {
   p = hn::MulAdd(p, f, hn::Set(wide, 2.402211972e-01f));
   p = hn::MulAdd(p, f, hn::Set(wide, 6.931469671e-01f));
   p = hn::MulAdd(p, f, hn::Set(wide, 1.000000072e+00f));
-  // A product, where adding exponents would give some NaN the bits of a number.
+  // A product, since adding exponents would turn some NaNs into numbers.
   return hn::Mul(p, hn::BitCast(wide, hn::ShiftLeft<23>(hn::BitCast(WideBits(), shifted))));
 }
 
@@ -72,8 +72,7 @@ HWY_INLINE void narrow_bf16(Floats value, uint16_t* to) {
   hn::StoreU(hn::DemoteTo(halves, hn::BitCast(WideInts(), kept)), halves, to);
 }
 
-// Only F16C converts fp16 by itself; Highway's emulation truncates, so older machines take the long
-// way.
+// Only F16C converts fp16 in hardware; Highway's emulation truncates, so older machines do it here.
 inline constexpr bool kHasHalfInstructions = HWY_TARGET <= HWY_AVX2;
 
 HWY_INLINE Floats widen_f16(const uint16_t* from) {
@@ -108,7 +107,7 @@ HWY_INLINE void narrow_f16(Floats value, uint16_t* to) {
     const auto rest = hn::And(bits, constant(0x7fffffffu));
     const auto odd = hn::And(hn::ShiftRight<13>(rest), constant(1u));
     auto result = hn::ShiftRight<13>(hn::Add(hn::Add(rest, odd), constant(0xfffu - 0x38000000u)));
-    // Below the smallest normal the adder of fp32 does the rounding.
+    // Below the smallest normal, the fp32 addition does the rounding.
     const auto small =
         hn::Sub(hn::BitCast(wide_bits, hn::Add(hn::BitCast(Wide(), rest), hn::Set(Wide(), 0.5f))),
                 constant(0x3f000000u));

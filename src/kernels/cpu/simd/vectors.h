@@ -1,4 +1,4 @@
-// Loops over contiguous fp32 with the tail handled once, for all vector code of this folder.
+// Loops over contiguous fp32 that handle the tail, for all vector code of this folder.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 namespace ridgeline::RIDGELINE_ISA {
 namespace {
 
-// The first `count` lanes from memory, zeros behind them.
+// Loads the first `count` lanes, with zeros after them.
 HWY_INLINE Floats load_first(const float* from, int64_t count) {
   return hn::MaskedLoad(hn::FirstN(Wide(), static_cast<size_t>(count)), Wide(), from);
 }
@@ -17,7 +17,7 @@ HWY_INLINE void store_first(Floats values, float* to, int64_t count) {
   hn::BlendedStore(values, hn::FirstN(Wide(), static_cast<size_t>(count)), Wide(), to);
 }
 
-// to[i] = f(operands[0][i], ...) over whole vectors, then over what is left.
+// to[i] = f(operands[0][i], ...) over whole vectors, then over the tail.
 template <class F, class... Operands>
 HWY_INLINE void map(F f, float* to, int64_t count, const Operands*... operands) {
   const Wide wide;
@@ -27,8 +27,8 @@ HWY_INLINE void map(F f, float* to, int64_t count, const Operands*... operands) 
   if (i < count) store_first(f(load_first(operands + i, count - i)...), to + i, count - i);
 }
 
-// Four independent accumulators hide the latency of the adder; `fold` combines two of them, and
-// `lift` maps a vector of inputs to what is accumulated. Lanes past the end hold `neutral`.
+// Four independent accumulators hide the latency of additions; `fold` combines two of them, and
+// `lift` maps a vector of inputs to what is accumulated. Lanes beyond the end hold `neutral`.
 template <class Lift, class Fold, class... Operands>
 HWY_INLINE Floats accumulate(float neutral, Lift lift, Fold fold, int64_t count,
                              const Operands*... operands) {
