@@ -15,8 +15,7 @@ std::string_view name(Isa isa);
 // Returns those that this processor can run, slowest first; `portable` is always among them.
 std::vector<Isa> supported_isas();
 
-// Returns the last of supported_isas(), or the one that the environment variable RIDGELINE_ISA
-// names.
+// Returns the last of supported_isas(), or what the environment variable RIDGELINE_ISA names.
 Isa default_isa();
 
 }  // namespace ridgeline

@@ -307,7 +307,7 @@ __device__ __forceinline__ void load_stored_a(FragmentA<E>& a, From tile, int ro
 }
 
 // Waits until the additions of this warp have read their staging memory; with kPublished until their results are
-// visible to whoever sees what the warp writes from now on.
+// visible to threads that see what the warp writes from now on.
 template <bool kPublished = false>
 __device__ __forceinline__ void wait_for_additions() {
   if (lane() == 0) {

@@ -1,5 +1,4 @@
-// A few rows times many stored lines, such as one token times weights: reading the lines is the
-// cost.
+// A few rows times many stored lines, such as one token times weights: bound by reading the lines.
 #include "kernels/cpu/simd/pointwise.h"
 #include "kernels/cpu/simd/stored_lines.h"
 

@@ -140,7 +140,7 @@ struct FlashKernels {
   const FlashForwardKernel* forward_amx;
   const FlashBackwardKernels* backward_amx;
 
-  // Narrows rows of fp32 sums to the storage of `to`; `row_stride` 0 repeats one row, as to clear.
+  // Narrows rows of fp32 sums to the storage of `to`; `row_stride` 0 and a row of zeros clear it.
   void (*store_rows)(const float* sums, int64_t row_stride, const FlashRows& to, FlashRange rows,
                      int64_t head_dim);
   // The padded length of accumulator rows, in floats.

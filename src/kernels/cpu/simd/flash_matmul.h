@@ -79,8 +79,7 @@ HWY_INLINE void multiply_block(const float* HWY_RESTRICT a, int64_t a_stride,
     done = kRows * steps;
   }
   add_products(depth - done);
-  // Long sums are added up tile by tile: rounding errors grow with the number of tiles, not of
-  // terms.
+  // Long sums are added up tile by tile: errors grow with the number of tiles, not of terms.
 #pragma GCC unroll 16
   for (int row = 0; row < kRows; ++row)
 #pragma GCC unroll 4

@@ -1,5 +1,4 @@
-// Shared by flash attention on the matrix units (AMX): 32 x 32 blocks of sums, rows of bf16 in
-// blocks.
+// Shared by flash attention on the matrix units (AMX): 32 x 32 blocks of sums, and rows of bf16.
 #pragma once
 
 #include "kernels/cpu/simd/amx_words.h"

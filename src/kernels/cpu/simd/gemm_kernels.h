@@ -73,8 +73,7 @@ struct MatrixKernels {
 
 // Measure the processor's peak rates.
 struct ProbeKernels {
-  // Multiply-adds on registers alone; returns the FLOPs. `sink` keeps the compiler from removing
-  // them.
+  // Multiply-adds on registers alone; returns the FLOPs. `sink` prevents dead-code elimination.
   int64_t (*multiply_add)(int64_t repetitions, float* sink);
   // The same in bf16 by dot products of pairs, and on the matrix units; null if there are none.
   int64_t (*dots)(int64_t repetitions, float* sink);

@@ -1,6 +1,6 @@
-// Finds what a score function leaves visible that masks by conditions on operands and positions: for each group of
-// queries the range of keys that any of them sees, and for each group of keys the range of queries. The Hopper kernels
-// skip what lies outside. One block per group.
+// For score functions that mask by conditions on operands and positions: finds, for each group of queries, the range of
+// keys that any of them sees, and for each group of keys the range of queries. The Hopper kernels skip the rest. One
+// block per group.
 //
 // Constant from the host: SCORE_SEEN, the body of a function (flash_function.cuh): whether a score is visible.
 #include "flash_function.cuh"

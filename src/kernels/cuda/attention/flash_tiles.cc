@@ -191,7 +191,7 @@ constexpr int64_t kLongKeys = 1024, kLongMaskedKeys = 2048;
 
 // Persistent blocks process one tile after the other, with a mask one pair of tiles. The next tile
 // is loaded ahead, but the assignment is static, so tiles must divide evenly among the
-// multiprocessors: at least 90 % of them are busy.
+// multiprocessors: at most 10 % of their turns are idle.
 bool divide_evenly(const FlashShape& shape, const CudaFacts& device, int rows) {
   const int64_t tiles = divide_up(shape.queries, rows);
   const int64_t units = (shape.mask != 0 ? divide_up(tiles, 2) : tiles) * shape.heads;

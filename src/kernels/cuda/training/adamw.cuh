@@ -1,6 +1,7 @@
 // The AdamW update of one element.
 //
-// Constants: CS336 (1: that variant, 0: PyTorch's), SCALED (1: gradients have a factor; 2: 0 of which skips the step).
+// Constants: CS336 (1: that variant, 0: PyTorch's), SCALED (1: gradients have a factor; 2: a factor of 0 skips the
+// step).
 #pragma once
 
 #include "params.h"
