@@ -18,23 +18,23 @@ constexpr const char* kPeakIs =
     "products that were needed, over the dense peak of all multiprocessors (or cores) at the clock "
     "seen after the samples";
 
-struct Pass {
+struct TimedPhase {
   const char* name;
   const char* host;  // its series of host times
   PhaseCost CostFacts::*cost;
 };
 
-constexpr std::array kPasses = {
-    Pass{"forward", "forward_host", &CostFacts::forward},
-    Pass{"backward", "backward_host", &CostFacts::backward},
+constexpr std::array kTimedPhases = {
+    TimedPhase{"forward", "forward_host", &CostFacts::forward},
+    TimedPhase{"backward", "backward_host", &CostFacts::backward},
 };
 
 }  // namespace
 
 std::vector<std::string> kernel_series(bool backward) {
   std::vector<std::string> series;
-  for (const Pass& pass : std::span(kPasses).first(backward ? 2 : 1))
-    series.insert(series.end(), {pass.name, pass.host});
+  for (const TimedPhase& phase : std::span(kTimedPhases).first(backward ? 2 : 1))
+    series.insert(series.end(), {phase.name, phase.host});
   return series;
 }
 
@@ -60,12 +60,12 @@ void add_kernel_metrics(const KernelWorkload& workload, const Device& device, Re
   const Peaks limits = device_peaks(facts, record.machine, dtype);
   const std::optional<double> peak = peak_at_clock_seen(facts, record, dtype);
   Json metrics = record.metrics.value_or(Json::object());
-  for (const Pass& pass : kPasses) {
-    const Series* series = record.find_series(pass.name);
-    const Series* host = record.find_series(pass.host);
+  for (const TimedPhase& phase : kTimedPhases) {
+    const Series* series = record.find_series(phase.name);
+    const Series* host = record.find_series(phase.host);
     if (!series || !host) continue;
-    const bool backward = pass.cost == &CostFacts::backward;
-    const PhaseCost& cost = *record.cost.*pass.cost;
+    const bool backward = phase.cost == &CostFacts::backward;
+    const PhaseCost& cost = *record.cost.*phase.cost;
     const double seconds = series->statistics.median_ms / 1e3;
     const double needed = 2.0 * static_cast<double>(cost.macs) / seconds;
     Json of = {{"gflops_per_s", static_cast<double>(cost.flops) / seconds / 1e9},
@@ -73,7 +73,7 @@ void add_kernel_metrics(const KernelWorkload& workload, const Device& device, Re
                {"queries_per_s", queries / seconds},
                {"host_us", 1e3 * host->statistics.median_ms}};
     if (peak) of["peak_share"] = needed / *peak;
-    metrics[pass.name] = std::move(of);
+    metrics[phase.name] = std::move(of);
 
     Achieved achieved{.flops_per_s = needed};
     // With a flushed cache, reads come from memory and are bounded by its bandwidth, if that is
@@ -83,7 +83,7 @@ void add_kernel_metrics(const KernelWorkload& workload, const Device& device, Re
     if (const auto reason = faster_than_light(achieved, limits);
         reason && record.status == Status::ok) {
       record.status = Status::invalid;
-      record.error = fmt::format("{}: {}", pass.name, *reason);
+      record.error = fmt::format("{}: {}", phase.name, *reason);
     }
   }
   metrics["conventions"] = kConventions;
