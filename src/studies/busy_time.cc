@@ -12,7 +12,7 @@ namespace ridgeline {
 void add_busy_times(const std::vector<BusyPhase>& phases, Record& record) {
   constexpr int kEnough = 5;
   constexpr int kMostPasses = 10;
-  constexpr double kBudgetS = 1;  // for more than one
+  constexpr double kBudgetS = 1;  // once every phase has a time
   std::vector<std::vector<double>> times(phases.size());
   const auto least = [&] {
     size_t count = kEnough;

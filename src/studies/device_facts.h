@@ -1,4 +1,4 @@
-// What a record says of the device that ran, and what bounds its speed.
+// The facts about a device that records hold, and the peaks that bound its speed.
 #pragma once
 
 #include <optional>
@@ -10,25 +10,24 @@
 
 namespace ridgeline {
 
-// Adds the GPU to the facts of the machine and renews their fingerprint; nothing for a CPU.
+// Adds the GPU to the machine's facts and updates their fingerprint. Does nothing for a CPU.
 void add_device(MachineFacts& machine, const Device& device);
 
-// Clocks, power, temperature and throttling now; empty for a CPU, or without NVIDIA's management
-// library.
+// The current clocks, power, temperature and throttling. Empty for a CPU, or without NVML.
 std::optional<DeviceState> device_state(const Device& device);
 
-// Settings that tell rows apart: threads and instruction set, or the GPU and its architecture.
+// Settings that distinguish rows: threads and instruction set, or the GPU and its architecture.
 Json device_settings(const Device& device, uint64_t seed);
 
-// How the products of each pass of a graph are made on the device, for the metrics of a record:
+// Which arithmetic path the products of each stage use on the device, for a record's metrics:
 // {"forward": [{"dtype": "fp16", "products": 3, "macs": ...}], "backward": [...]}.
 Json arithmetic_metrics(const Graph& graph, const Device& device);
 
-// The speed of light of the device in a dtype, at the highest clock it can have, generously.
+// The device's speed of light in a dtype, at a generous upper bound of its clock.
 Peaks device_peaks(const DeviceFacts& facts, const MachineFacts& machine, std::string_view dtype);
 
-// FLOP/s of the dense peak at the clock that was seen, for shares of it: a GPU's right after the
-// samples, a CPU's as measured; empty: no clock or no peak is known.
+// The dense peak in FLOP/s at the observed clock: a GPU's right after the samples, a CPU's as
+// measured. Empty if the clock or the peak is unknown.
 std::optional<double> peak_at_clock_seen(const DeviceFacts& facts, const Record& record,
                                          std::string_view dtype);
 

@@ -1,5 +1,4 @@
-// What the modes of the kernel study need of a device: the size of its cache, and calls in a launch
-// graph.
+// What the modes of the kernel study need of a device: its cache size, and captured launch graphs.
 #pragma once
 
 #include <functional>
@@ -9,11 +8,11 @@
 
 namespace ridgeline {
 
-// The last cache before memory: a GPU's L2, or the largest of a CPU.
+// The size of the last-level cache: a GPU's L2, or the largest cache of a CPU.
 Bytes last_cache(const DeviceFacts& facts, const MachineFacts& machine);
 
-// What `work` starts, captured in one launch graph; calling the result replays it. Throws an
-// unsupported error where there are no launch graphs.
+// Captures the launches of `work` in one launch graph; calling the result replays it. Throws an
+// unsupported error if the device has no launch graphs.
 std::function<void()> captured(Device& device, const std::function<void()>& work);
 
 }  // namespace ridgeline

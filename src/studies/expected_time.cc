@@ -8,18 +8,18 @@
 namespace ridgeline {
 namespace {
 
-constexpr double kShareOfPeak = 0.35;       // that whole rows reach of the FLOP/s that could be
-constexpr double kShareOfBandwidth = 0.5;   // and of the memory's
-constexpr double kUnknownFlopsPerS = 50e9;  // where no peak is known
+constexpr double kShareOfPeak = 0.35;       // of the peak FLOP/s that a whole row reaches
+constexpr double kShareOfBandwidth = 0.5;   // of the peak bandwidth, likewise
+constexpr double kUnknownFlopsPerS = 50e9;  // if no peak is known
 constexpr double kHostBytesPerS = 20e9;
 constexpr double kLaunchS = 5e-6;
 constexpr double kOracleFlopsPerS = 4e9;     // of one thread, in fp64
-constexpr double kFirstRunOfAGpuS = 0.5;     // compiles and loads kernels
-constexpr double kRunsBesideSamples = 2;     // the first one, and the one that is verified
-constexpr double kShortShareOfBudget = 0.3;  // short runs know their median before it is spent
+constexpr double kFirstRunOfAGpuS = 0.5;     // compiling and loading kernels
+constexpr double kRunsBesideSamples = 2;     // the first run and the verified one
+constexpr double kShortShareOfBudget = 0.3;  // short runs know their median early
 constexpr double kShortRunsInBudget = 200;
 
-// Exponentials and sums, which count by the score whatever its head's width: more than the
+// Exponentials and sums per score, in FLOPs. They do not depend on head_dim and outweigh the
 // products of narrow heads.
 constexpr double kScoreFlopsForward = 45, kScoreFlopsBackward = 105;
 

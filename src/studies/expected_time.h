@@ -1,7 +1,7 @@
-// How long a row may take, from what is known before it runs: FLOPs, bytes and the protocol.
+// Estimates how long a row takes, from what is known before it runs: FLOPs, bytes and the protocol.
 //
-// Rough on purpose. Progress lines need the rows of a sweep in proportion to each other, and they
-// correct the common factor as rows end (report/terminal/time_left.h).
+// Rough on purpose: progress lines need only the ratios between the rows of a sweep, and correct
+// the common factor as rows finish (report/terminal/time_left.h).
 #pragma once
 
 #include <string_view>
@@ -17,12 +17,12 @@ struct ExpectedWork {
   double flops = 0;
   double bytes = 0;
   std::string_view dtype = "fp32";
-  double slowdown = 1;  // of implementations that are meant to be slow
+  double slowdown = 1;  // above 1 for implementations that are slow by design
 };
 
-// Of running the work once.
+// Seconds to run the work once.
 double expected_once_s(const ExpectedWork& work, const Device& device, const MachineFacts& machine);
-// Of warm-ups and samples, each of which takes `iteration_s`.
+// Seconds for warm-ups and samples that take `iteration_s` each.
 double expected_samples_s(double iteration_s, const Protocol& protocol);
 
 struct ExpectedAttention {
@@ -31,7 +31,7 @@ struct ExpectedAttention {
   bool backward = true;
   int calls_per_sample = 1;
 };
-// Of a row of the attention or kernel study; one that will not be tried takes nothing.
+// Seconds for a row of the attention or kernel study; 0 if the row will not be tried.
 double expected_attention_s(const AttentionConfig& config, const Record& described,
                             const Device& device, const ExpectedAttention& how);
 

@@ -1,5 +1,5 @@
-// Flags as data. A study declares them once: the command line, completions, the manual page and the
-// commands that people paste are made from what it declared.
+// Flags as data: a study declares each once, and the parser, shell completions, the manual page and
+// the commands that reproduce rows follow from the declarations.
 //
 //   flags.add("--size", &sizes, "of square problems", {.shows_default = true});
 #pragma once
@@ -17,10 +17,10 @@ namespace ridgeline {
 
 using Words = std::vector<std::string>;
 
-// What the values of a flag must be.
+// A check of each value of a flag.
 struct ValueCheck {
-  std::function<std::string(const std::string&)> wrong = {};  // what is; empty text: nothing
-  std::string type = {};                                      // in --help, such as "NORM"
+  std::function<std::string(const std::string&)> wrong = {};  // the reason; empty: valid
+  std::string type = {};                                      // placeholder in --help, "NORM"
 };
 
 struct FlagRange {
@@ -29,61 +29,61 @@ struct FlagRange {
 
 struct FlagRules {
   bool shows_default = false;  // in --help
-  Words choices = {};          // what shells complete
-  bool only_choices = false;   // anything else is refused
+  Words choices = {};          // offered by shell completion
+  bool only_choices = false;   // other values are rejected
   std::optional<FlagRange> range = {};
   ValueCheck check = {};
-  bool splits = true;               // of a list: at commas; else the flag is given again
-  int optional_values = 0;          // of a list: up to so many, or none
-  std::string optional_type = {};   // of those, in --help
+  bool splits = true;               // a list is split at commas; else the flag is repeated
+  int optional_values = 0;          // if above 0, a list takes up to this many, or none
+  std::string optional_type = {};   // their placeholder in --help
   Words needs = {}, excludes = {};  // other flags
-  bool* given = nullptr;            // told whether it was
+  bool* given = nullptr;            // set to whether the flag was given
 };
 
 struct Flag {
-  // A list of sizes takes none below 1.
+  // The elements of an int64_t list must be at least 1.
   using Target = std::variant<bool*, int*, int64_t*, uint64_t*, double*, std::string*, Words*,
                               std::vector<int64_t>*>;
-  std::string names;  // "-o,--output"; without dashes it is told by its place
+  std::string names;  // "-o,--output"; without dashes: positional
   Target target;
   std::string help;
   FlagRules rules = {};
-  Words initial = {};  // see values()
+  Words initial = {};  // values() when it was declared
 
   bool has_name(std::string_view name) const;
-  std::string long_name() const;  // the first: "--output"
-  Words values() const;           // as they could be written behind the name; empty: off, or none
+  std::string long_name() const;  // the first one: "--output"
+  Words values() const;           // as command-line words; empty: off, or no value
 };
 
 class Flags {
  public:
   Flag& add(std::string names, Flag::Target target, std::string help, FlagRules rules = {});
-  Flag& at(std::string_view name);                // throws an internal error where there is none
+  Flag& at(std::string_view name);                // throws an internal error if there is none
   const Flag* find(std::string_view name) const;  // null: none
   const std::deque<Flag>& all() const { return flags_; }
 
-  // Those that are no longer what they were when declared, as words of a command line.
+  // The flags whose values changed since they were declared, as command-line words.
   Words changed() const;
 
  private:
-  std::deque<Flag> flags_;  // references stay good
+  std::deque<Flag> flags_;  // references stay valid
 };
 
-// Flags of a problem, each with one meaning in all studies that have it.
+// Flags that have the same meaning in all studies that declare them.
 Flag& add_implementations(Flags& flags, Words* names, const std::string& help, Words choices);
 Flag& add_dtypes(Flags& flags, Words* dtypes);
 Flag& add_gpus(Flags& flags, Words* gpus);                           // names for parse_gpu()
-Flag& add_head_dims(Flags& flags, std::vector<int64_t>* head_dims);  // and --d-model
+Flag& add_head_dims(Flags& flags, std::vector<int64_t>* head_dims);  // or --d-model
 Flag& add_causal(Flags& flags, bool* causal);
 
-// --backward: the gradient is measured, by the algorithms that follow it; none: the device's own.
+// --backward [ALGORITHM...]: measures the gradient, too; without a name by the device's default.
 struct BackwardFlags {
   bool asked = false;
   Words algorithms = {};
 };
 void add_backward(Flags& flags, BackwardFlags* backward);
 
-// The names of a table's rows, for choices.
+// The names of a table's rows, for FlagRules::choices.
 template <class Table>
 Words names_of(const Table& table) {
   Words names;
@@ -91,7 +91,7 @@ Words names_of(const Table& table) {
   return names;
 }
 
-// Lines of --list: each row's name and summary.
+// Lines of --list: name and summary of each row.
 std::string listed(std::string_view name, std::string_view summary, int name_width = 12);
 template <class Table>
 std::string listed(const Table& table, int name_width = 12) {

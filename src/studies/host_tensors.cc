@@ -13,8 +13,8 @@ namespace ridgeline {
 void random_values(DType dtype, int64_t count, const RandomSource& source,
                    const RangeRunner& in_parallel,
                    const std::function<void(const std::vector<char>&)>& take) {
-  // A load at a time, so that nothing holds the whole tensor. Pieces have generators of their own:
-  // threads share them, and the values do not depend on how many threads there are.
+  // One load is held at a time, never the whole tensor. Each piece has its own generator, so that
+  // the values do not depend on the number of threads.
   constexpr int64_t kPiece = 1 << 14, kLoad = 16 * kPiece;
   std::vector<char> stored;
   for (int64_t first = 0; first < count; first += kLoad) {
@@ -73,7 +73,7 @@ void draw_parameters(std::span<const Parameter> parameters, uint64_t seed,
 std::vector<double> read_values(const Device& device, const TensorView& view) {
   const int64_t count = element_count(view.shape);
   if (count == 0) return {};
-  // One copy of the stretch that the view touches; its strides are walked on this side.
+  // One download of the range that the view spans; the host walks the strides.
   int64_t extent = 1;
   for (int axis = 0; axis < view.shape.rank(); ++axis)
     extent += (view.shape[axis] - 1) * view.strides[axis];

@@ -1,5 +1,5 @@
-// Tensors of any device as seen from the host: filled with reproducible values, read back, and
-// threads to check them with.
+// Fills tensors of any device with reproducible values, reads them back, and provides host threads
+// to check them with.
 #pragma once
 
 #include <functional>
@@ -15,36 +15,35 @@
 
 namespace ridgeline {
 
-// What decides random values.
+// Determines a sequence of random values.
 struct RandomSource {
   uint64_t seed = 42;
   std::string name;  // of the tensor
 };
 
-// Normal random values as they are stored, in parts of bounded size, first to last.
+// Passes normal random values, rounded to the dtype, to `take` in order, in parts of bounded size.
 void random_values(DType dtype, int64_t count, const RandomSource& source, const RangeRunner& run,
                    const std::function<void(const std::vector<char>&)>& take);
 
-// Normal random values, the same for a seed and a name on every device. `view` is contiguous.
+// Fills a contiguous view with normal random values that depend only on the seed and the name.
 void fill_randomly(Device& device, const TensorView& view, uint64_t seed, const std::string& name);
 
-// Uploads them rounded to the dtype of `view`, which is contiguous.
+// Rounds the values to the dtype of the contiguous view and uploads them.
 void upload_rounded(Device& device, const TensorView& view, std::span<const float> values,
                     const RangeRunner& in_parallel);
 
-// What parameters begin with, each handed over as it is drawn, in order; threads draw several at a
-// time.
+// Draws the initial values of parameters, several in parallel, and passes them to `take` in order.
 void draw_parameters(std::span<const Parameter> parameters, uint64_t seed,
                      const RangeRunner& in_parallel,
                      const std::function<void(const Parameter&, std::span<const float>)>& take);
 
-// The values in row-major order, whatever the strides.
+// Downloads the values in row-major order, whatever the strides.
 std::vector<double> read_values(const Device& device, const TensorView& view);
 
-// Element `index` along the first axis.
+// The view of element `index` along the first axis.
 TensorView sub_tensor(const TensorView& view, int64_t index);
 
-// The threads of a CPU device, or threads of its own beside a GPU.
+// The threads of a CPU device; for a GPU, a thread pool of its own.
 class HostThreads {
  public:
   explicit HostThreads(Device& device);

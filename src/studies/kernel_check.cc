@@ -14,15 +14,15 @@
 namespace ridgeline {
 namespace {
 
-constexpr int64_t kWholeWork = 1 << 19;    // elements read for a result that is compared whole
-constexpr int64_t kSampledWork = 1 << 16;  // for one that is not
-constexpr int64_t kLongWork = 1 << 22;     // of one element: the two ends must do
+constexpr int64_t kWholeWork = 1 << 19;    // most elements read to compare a result whole
+constexpr int64_t kSampledWork = 1 << 16;  // elements read to compare a sample
+constexpr int64_t kLongWork = 1 << 22;     // read for one element: only both ends are compared
 constexpr int64_t kLeastPlaces = 6, kMostPlaces = 2048;
-constexpr int64_t kFetchedRuns = 32;  // of elements side by side, from another memory
-constexpr size_t kFewResults = 4;     // of a kernel with more, each is looked at less
+constexpr int64_t kFetchedRuns = 32;  // runs of adjacent elements, from device memory
+constexpr size_t kFewResults = 4;     // kernels with more compare fewer elements of each
 constexpr size_t kNamed = 8;          // wrong results that are reported by name
 
-// Elements of a tensor on any device, fetched a page at a time.
+// Reads elements of a tensor on any device, a page per download.
 class ElementReader {
  public:
   ElementReader(const Device& device, bool is_host, const TensorView& view)
@@ -67,7 +67,7 @@ ElementOperand operand_of(const Device& device, bool is_host, const TensorView& 
   return {view.shape, view.dtype, [reader](const Dims& at) { return reader->at(at); }};
 }
 
-// What a kernel touches of the storage of an operand, seen as one axis.
+// The part of an operand's storage that a kernel accesses, as a tensor with one axis.
 TensorView storage_of(void* address, const FusedOperand& operand, const Shape& domain) {
   int64_t extent = operand.offset + 1;
   for (int axis = 0; axis < operand.strides.rank(); ++axis)
@@ -75,14 +75,14 @@ TensorView storage_of(void* address, const FusedOperand& operand, const Shape& d
   return {address, operand.dtype, {extent}, {1}};
 }
 
-// Rounding to nearest in 16 bits takes half a step; a quarter more keeps it from the limit, and
-// still tells it from cutting off.
+// Rounding to nearest in 16 bits uses up half an epsilon. A quarter more keeps correct results off
+// the limit and still detects truncation.
 Bounded with_margin(Bounded expected, DType dtype) {
   if (is_16_bit(dtype)) expected.error += info(dtype).epsilon / 4 * std::abs(expected.value);
   return expected;
 }
 
-// As the graph's outputs are called, if it is one of them.
+// The name of the graph's output, if the value is one.
 std::string name_of(const Graph& graph, Value value) {
   for (const Output& output : graph.outputs())
     if (output.value == value) return output.name;
@@ -96,7 +96,8 @@ KernelChecker::KernelChecker(const Device& device, uint64_t seed)
 
 KernelChecker::~KernelChecker() = default;
 
-// All of them, or the corners, the last of each axis and random ones.
+// The elements to compare: all, or the first, the last, one at the end of each axis and random
+// ones.
 std::vector<Dims> KernelChecker::places(const Shape& shape, const ElementWork& work,
                                         size_t results) {
   const int64_t all = element_count(shape);
@@ -126,12 +127,12 @@ std::vector<Dims> KernelChecker::places(const Shape& shape, const ElementWork& w
     chosen.resize(2);
     return chosen;
   }
-  // Every copy from another memory costs as much as a thousand elements: few runs, not many places.
+  // A download costs as much as a thousand elements, so it fetches a run of adjacent elements.
   const int64_t run = is_host_ ? 1 : std::max<int64_t>(1, wanted / kFetchedRuns);
   const int64_t width = shape.back();
   for (int64_t runs = 0; static_cast<int64_t>(chosen.size()) < wanted; ++runs) {
     Dims at = drawn();
-    // Every fourth at the end of its row, where tiles and vectors are cut.
+    // Every fourth run ends its row, where tiles and vectors are partial.
     if (runs % 4 == 0) at.back() = std::max<int64_t>(0, width - run);
     for (const int64_t end = std::min(width, at.back() + run); at.back() < end; ++at.back())
       chosen.push_back(at);

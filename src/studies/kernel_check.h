@@ -1,5 +1,6 @@
-// Checks every kernel of a run by itself: what it wrote against fp64 arithmetic on what it read,
-// within roundings. Small results are compared whole, large ones at their edges and at random.
+// Checks each kernel of a run in isolation: its results against fp64 arithmetic on its inputs,
+// within a bound on rounding errors. Small results are compared whole, large ones at their edges
+// and at random elements.
 //
 //   KernelChecker checker(device, seed);
 //   executable.set_observer(&checker);
@@ -18,21 +19,22 @@ namespace ridgeline {
 
 class KernelChecker : public KernelObserver {
  public:
-  // The device must outlive it.
+  // The device must outlive the checker.
   KernelChecker(const Device& device, uint64_t seed);
   ~KernelChecker() override;
 
   void before(const KernelRun& run) override;
   void after(const KernelRun& run) override;
 
-  // Adds the first wrong results under their own names, then the worst of all: "<prefix>kernels",
-  // and of updates "<prefix>optimizer". These are errors in parts of what is allowed.
+  // Adds the first wrong results under their own names, then the worst error of all kernels as
+  // "<prefix>kernels" and of updates as "<prefix>optimizer", both as a fraction of the allowed
+  // error.
   void report(const std::string& prefix, Verification& verification) const;
-  // The first wrong results: the worst element of each.
+  // The first wrong results, each with the error of its worst element.
   const std::vector<TensorError>& wrong() const { return wrong_; }
 
  private:
-  struct Target {  // a result of the kernel that is under way
+  struct Target {  // a result of the current kernel
     TensorView memory;
     std::string name;
   };
@@ -47,7 +49,7 @@ class KernelChecker : public KernelObserver {
   std::vector<Dims> places(const Shape& shape, const ElementWork& work, size_t results = 1);
 
   const Device& device_;
-  bool is_host_;  // whether the device's memory is the host's
+  bool is_host_;  // whether the device uses host memory
   uint64_t state_;
   std::vector<Target> targets_;
   std::vector<Expected> expected_;

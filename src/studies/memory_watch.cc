@@ -17,7 +17,7 @@ void MemoryWatch::after_fill() {
 
 void MemoryWatch::after_run(MemoryFacts& facts) const {
   facts.peak = device_.ledger().peak();
-  // Freed blocks stay cached up to the peak, so what the driver counts now is the most it was.
+  // Freed blocks stay cached, so what the driver counts now is the peak.
   if (driver_before_) {
     const std::optional<Bytes> now = device_.driver_memory_in_use();
     if (now) facts.driver_peak_growth = *now - *driver_before_;

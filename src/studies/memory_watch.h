@@ -1,4 +1,4 @@
-// Memory of one run: by the ledger, and by the operating system or the driver of a GPU.
+// Measures the memory of one run: by the ledger, and by the operating system or the GPU's driver.
 #pragma once
 
 #include <optional>
@@ -12,10 +12,10 @@ class MemoryWatch {
  public:
   explicit MemoryWatch(Device& device);
 
-  // What drawing the inputs took on the host is not the run's: the peak is looked for from here.
+  // Restarts the process's peak, to leave out the host memory that drawing the inputs took.
   void after_fill();
 
-  // Fills in what was measured since.
+  // Fills in the measured peaks.
   void after_run(MemoryFacts& facts) const;
 
  private:

@@ -1,4 +1,4 @@
-// Executables of rows that are described and have not run yet: a row is traced and planned once.
+// Keeps the executables of rows from their description to their run, so that each is planned once.
 #pragma once
 
 #include <memory>
@@ -12,12 +12,12 @@ namespace ridgeline {
 
 class PlannedRows {
  public:
-  // The row says what identifies it, not yet what is predicted of it.
+  // Plans a row. `row` needs to hold its identity, not yet its predictions.
   const Executable& plan(const Record& row, const Trace& trace, Device& device,
                          const CompileOptions& options) {
     return *(rows_[workload_key(row)] = std::make_unique<Executable>(trace, device, options));
   }
-  // For its run, whose memory goes with it; a row that was planned elsewhere is planned now.
+  // Hands over the executable, and with it its memory. Plans the row now if plan() did not.
   std::unique_ptr<Executable> take(const Record& row, const Trace& trace, Device& device,
                                    const CompileOptions& options) {
     auto planned = rows_.extract(workload_key(row));

@@ -11,7 +11,7 @@
 namespace ridgeline {
 namespace {
 
-// Of the threads that run the row; empty: the device has none.
+// The speed of the threads that run the row; empty if the device has none.
 std::optional<ProcessorSpeed> speed_of(Device& device) {
   ThreadPool* pool = device.host_threads();
   if (pool == nullptr) return std::nullopt;

@@ -20,41 +20,41 @@
 
 namespace ridgeline {
 
-// What tells a row from all others: the key of --resume.
+// What distinguishes a row from all others: the key of --resume.
 struct RowIdentity {
   std::string_view study;
   std::string_view implementation;
   Json workload;
   uint64_t seed = 42;
-  Json settings = Json::object();  // beside those of the device
+  Json settings = Json::object();  // in addition to the device's
 };
 
-// A row without results. `blank` brings the facts that all rows share (machine, build).
+// Returns a row without results. `blank` holds the facts that all rows share (machine, build).
 Record describe_row(const RowIdentity& identity, const Device& device, const Record& blank);
 
-// What becomes of a row that ended in an error; throws what is no result of a row.
+// Sets the status of a row that ended in an error; throws errors that end the study.
 using FailRow = void (*)(Record& record, const Error& error, const std::string& label);
 
-// Fills in the results of a row by `body`, unless it was described as one that cannot run. Empty:
-// interrupted.
+// Fills in the results of a row by `body`, unless its description says that it cannot run. Returns
+// nullopt if the run was interrupted.
 std::optional<Record> try_row(Record described, const std::string& label,
                               const std::function<void(Record&)>& body, FailRow fail = fail_row);
 
-// Throws out_of_memory for a predicted peak above the budget, which is not tried.
+// Throws out_of_memory if the predicted peak is above the budget.
 void expect_within_budget(Bytes predicted, const Device& device);
 
-// The first tensor whose error is above its tolerance, in words; empty: all are right.
+// Describes the first tensor whose error is above its tolerance; empty: there is none.
 std::string first_wrong_tensor(const Verification& verification);
-// A row whose verification has a wrong tensor is wrong.
+// Stores the verification; a wrong tensor makes the row wrong.
 void take_verification(Record& record, Verification verification);
-void judge_verification(Record& record);  // of one that it has already
+void judge_verification(Record& record);  // the same for the stored one
 
 struct Sampling {
   Protocol protocol;
-  std::function<bool()> interrupted = {};  // asked between samples
+  std::function<bool()> interrupted = {};  // polled between samples
 };
-// Adds the series that the protocol takes, and the state of the device or the speed of the
-// processors before and after. Throws Interrupted.
+// Adds the series of one measurement, and the state of the device or the speed of the processors
+// before and after it. Throws Interrupted.
 void sample_row(Record& record, Device& device, const Sampling& how,
                 const std::vector<std::string>& series, const TimedIteration& sample);
 

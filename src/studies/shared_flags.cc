@@ -11,7 +11,7 @@
 namespace ridgeline {
 namespace {
 
-// The parser would take -1 for the largest number that there is.
+// The parser would read -1 as the largest unsigned number.
 std::string not_negative(const std::string& text) {
   return text.starts_with('-') ? fmt::format("'{}' is not a whole number of at least 0", text)
                                : std::string();
@@ -26,7 +26,7 @@ bool has_no_unit(const std::string& text) {
          (std::isdigit(static_cast<unsigned char>(text.back())) || text.back() == '.');
 }
 
-// Told even where nothing is written, as by --dry-run.
+// Reported even if nothing is written, as with --dry-run.
 std::string known_ending(const std::string& path) {
   try {
     output_format(path);
@@ -46,7 +46,7 @@ double parse_time_budget(const std::string& text) {
 }
 
 Bytes parse_memory_budget(const std::string& text) {
-  constexpr Bytes kPlausible{1 << 20};  // records of earlier versions have bytes without a unit
+  constexpr Bytes kPlausible{1 << 20};  // commands in older records give bytes without a unit
   const Bytes bytes = parse_bytes(text);
   if (bytes <= Bytes{})
     throw Error(ErrorKind::usage,
@@ -133,8 +133,7 @@ void add_protocol_flags(Flags& flags, ProtocolFlags* protocol) {
 
 Protocol make_protocol(const ProtocolFlags& flags) {
   Protocol protocol{.warmups = flags.warmups, .iterations = flags.iterations};
-  // A number of samples that was asked for takes the place of a default budget, not of one that
-  // was asked for, too.
+  // An explicit number of samples replaces a default budget, but not an explicit one.
   const bool wants_number = flags.gave_iterations && !flags.gave_budget;
   if (!flags.time_budget.empty() && !wants_number)
     protocol.time_budget_s = parse_time_budget(flags.time_budget);

@@ -24,7 +24,7 @@ const AttentionConfig* attention_of(const StepWorkload& workload) {
   return std::get_if<AttentionConfig>(&workload.of);
 }
 
-// What runs a problem: ours by mode, in the ladder's order, then others in that of --impl.
+// One of our modes, or a peer. Modes come in the ladder's order, then peers in that of --impl.
 struct Runner {
   Mode mode = Mode::vanilla;
   std::string peer = {};
@@ -142,8 +142,8 @@ CompileOptions step_options(const StepWorkload& workload, const Device& device) 
   return options;
 }
 
-// The optimizer stays before its first step: scalars that are uploaded between steps would be
-// copies that belong to no kernel.
+// The optimizer stays at its first step: uploading scalars between steps would add copies that
+// belong to no kernel.
 void fill_inputs(const StepWorkload& workload, Executable& executable, ModelInputs& of_models,
                  const InputSource& from) {
   if (const auto* model = std::get_if<ModelWorkload>(&workload.of)) {
@@ -159,7 +159,7 @@ void fill_inputs(const StepWorkload& workload, Executable& executable, ModelInpu
 double step_flops(const StepWorkload& workload) {
   const AttentionConfig* config = attention_of(workload);
   if (!config) return model_flops(std::get<ModelWorkload>(workload.of).config, workload.scenario);
-  constexpr double kBothPasses = 3.5;  // of forward's
+  constexpr double kBothPasses = 3.5;  // relative to forward
   const auto s = static_cast<double>(config->seq_len);
   return 4.0 * static_cast<double>(config->batch_size * config->heads * config->head_dim) * s * s *
          (workload.scenario == Scenario::forward ? 1 : kBothPasses);

@@ -1,4 +1,4 @@
-// A step that several studies look at: of attention or of a whole model, in one mode and scenario.
+// A step of attention or of a whole model, in one mode and scenario, as several studies run it.
 #pragma once
 
 #include <string>
@@ -18,34 +18,34 @@ namespace ridgeline {
 struct StepWorkload {
   std::variant<ModelWorkload, AttentionConfig> of;
   Mode mode = Mode::vanilla;
-  Scenario scenario = Scenario::full_step;  // of attention: forward, or forward and backward
-  std::string peer = {};                    // another library's, which has no mode; empty: ours
+  Scenario scenario = Scenario::full_step;  // attention has no full_step
+  std::string peer = {};                    // another library, which has no mode; empty: ours
 
   std::string_view implementation() const { return peer.empty() ? info(mode).name : peer; }
 };
 
 Json workload_json(const StepWorkload& workload);
 std::string label(const StepWorkload& workload);  // "small context=128 ... full-step, vanilla"
-// The label as a part of a file's name: "small_context_128_batch_4_fp32_full-step_vanilla".
+// The label as part of a file name: "small_context_128_batch_4_fp32_full-step_vanilla".
 std::string file_name(const StepWorkload& workload);
 
 Trace step_trace(const StepWorkload& workload, const AdamWOptions& optimizer);
 CompileOptions step_options(const StepWorkload& workload, const Device& device);
-double step_flops(const StepWorkload& workload);  // of one step, by convention
+double step_flops(const StepWorkload& workload);  // by convention
 
-// Fills every input of a prepared executable; an optimizer stands at its first step.
 struct InputSource {
   Device& device;
   uint64_t seed = 42;
   AdamWOptions optimizer = {};
 };
+// Fills every input of a prepared executable, with the optimizer at its first step.
 void fill_inputs(const StepWorkload& workload, Executable& executable, ModelInputs& of_models,
                  const InputSource& from);
 
 struct StepAxes {
   ModelAxes model = {.context_lengths = {128}, .scenarios = {"full-step"}};
-  bool takes_peers = false;  // implementations of other libraries, too
-  bool attention = false;    // instead of models
+  bool takes_peers = false;  // also other libraries
+  bool attention = false;    // instead of whole models
   bool gave_batch_size = false, gave_scenarios = false;
   std::vector<int64_t> seq_lens = {1024};
   std::vector<int64_t> head_dims = {64};
@@ -54,13 +54,13 @@ struct StepAxes {
 };
 void add_step_axes(Flags& flags, StepAxes* axes);
 
-// Modes of one problem follow each other, and then its peers. Throws usage errors.
+// The modes of each problem, then its peers. Throws usage errors.
 std::vector<StepWorkload> workloads_of(const StepAxes& axes);
-// A flag that names one file for what each row writes. Throws a usage error for several rows and
-// for a path that cannot be written; gives what keeps a pipe open until it is.
+// Checks a flag that names the file of one row. Throws a usage error for several rows and for a
+// path that cannot be written. Returns a descriptor that keeps a pipe open until it is written.
 FileDescriptor check_file_of_one_row(const std::vector<StepWorkload>& workloads, const char* flag,
                                      const std::string& path);
-// The flags of one row, to be pasted, without --attention.
+// The flags of one row, ready to paste, without --attention.
 std::string to_command(const StepAxes& axes, const StepWorkload& workload);
 
 }  // namespace ridgeline

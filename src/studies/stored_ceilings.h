@@ -1,4 +1,4 @@
-// The ceilings that an earlier `ridgeline roofline` left in the results folder.
+// Reads the ceilings that an earlier `ridgeline roofline` stored in the results folder.
 #pragma once
 
 #include <filesystem>
@@ -10,7 +10,7 @@
 
 namespace ridgeline {
 
-// Those of this device on this machine, with as many threads; empty: none were measured.
+// The ceilings of this device, machine and thread count; empty if none were measured.
 std::optional<Roofline> stored_ceilings(const std::filesystem::path& results_dir,
                                         const Device& device, const MachineFacts& machine);
 

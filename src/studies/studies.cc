@@ -6,7 +6,7 @@
 
 namespace ridgeline {
 
-// Each is at the end of studies/NAME/study.cc.
+// Each is defined at the end of studies/NAME/study.cc.
 StudyInfo attention_study();
 StudyInfo frontier_study();
 StudyInfo kernel_study();
@@ -38,7 +38,7 @@ const StudyInfo* find_study(std::string_view name) {
 
 std::vector<MakeSection> report_sections() {
   std::vector<MakeSection> sections;
-  // The roofline comes first: the others are seen from it.
+  // The roofline comes first, because the others refer to its ceilings.
   for (const StudyInfo& info : studies())
     sections.insert(info.name == "roofline" ? sections.begin() : sections.end(),
                     info.sections.begin(), info.sections.end());

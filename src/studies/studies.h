@@ -1,4 +1,4 @@
-// The table of studies: whatever needs to know which ones there are reads it.
+// The table of studies, and what reports and `compare` derive from it.
 #pragma once
 
 #include <map>
@@ -10,19 +10,19 @@
 
 namespace ridgeline {
 
-// In the order of --help and of reports.
+// In the order of --help and, after the roofline, of reports.
 std::span<const StudyInfo> studies();
 const StudyInfo* find_study(std::string_view name);  // null: none of this name
 
-// What a report needs to know of them: the sections of all, and those that check no values.
+// For reports: the sections of all studies, and the studies that check no values.
 std::vector<MakeSection> report_sections();
 std::vector<std::string_view> unchecked_studies();
-// What reports call the rows of each.
+// What reports call the rows of each study.
 std::map<std::string_view, std::string_view> study_titles();
-// For CompareOptions: axes of every study, and of what harnesses wrote.
+// For CompareOptions: the axes of every study, and of records that harnesses wrote.
 StudyAxes compare_axes();
 
-// What a study declares with its flags as they are when nothing is given.
+// A study and its flags, with default values.
 struct DeclaredStudy {
   explicit DeclaredStudy(const StudyInfo& info);
   const StudyInfo& info;

@@ -1,5 +1,5 @@
-// What a study is: flags, rows on a device, and what people read of their records. The driver in
-// cli/ runs any of them; studies.cc is the table of all.
+// The interface of a study: flags, rows on a device, and tables of their records. The driver in
+// cli/ runs any study; studies.cc lists them all.
 #pragma once
 
 #include <filesystem>
@@ -24,30 +24,30 @@ namespace ridgeline {
 
 struct StudyInfo;
 
-// What the driver hands over when a study runs.
+// What the driver passes to a study.
 struct StudyRun {
   const StudyInfo& info;
   Device& device;
   Protocol protocol;
-  Record blank;                            // the facts that all rows share: machine and build
-  Json settings;                           // of the device, that tell rows apart
+  Record blank;                            // facts that all rows share: machine and build
+  Json settings;                           // of the device, which distinguish rows
   std::filesystem::path results_dir;       // of all studies
-  std::filesystem::path folder;            // for the files of this one
-  std::string device_words;                // " --device cpu --threads 2", to be pasted
-  std::function<bool()> interrupted = {};  // asked between samples
-  StageHook stage = {};                    // told what a row is at
-  // Takes the progress line away: for rows that print while they run.
+  std::filesystem::path folder;            // for the files of this study
+  std::string device_words;                // " --device cpu --threads 2", ready to paste
+  std::function<bool()> interrupted = {};  // polled between samples
+  StageHook stage = {};                    // called with what a row does next
+  // Hides the progress line, for rows that print while they run.
   std::function<void()> hide_progress = {};
 
-  std::filesystem::path file(std::string_view ending) const;  // of its own: "gemm.csv"
+  std::filesystem::path file(std::string_view ending) const;  // in `folder`: "gemm.csv"
 };
 
 // A row that can be run.
 struct StudyRow {
-  Record described;                            // what identifies the row, and what was predicted
+  Record described;                            // the row's identity and predictions
   std::string label;                           // for the progress line
-  double expected_s = 1;                       // of its run, for the estimate of the time left
-  std::function<std::optional<Record>()> run;  // empty result: interrupted
+  double expected_s = 1;                       // run time, for the estimate of the time left
+  std::function<std::optional<Record>()> run;  // nullopt: interrupted
 };
 
 // A file that a run writes, as messages name it: "--output", "the records".
@@ -56,11 +56,11 @@ struct WrittenFile {
   std::filesystem::path path;  // empty: none
 };
 
-// What `ridgeline study` asks of its parts.
+// How `ridgeline study` sets up one of its studies.
 struct StudySetup {
   const Device& device;
-  std::string time_budget;  // of a row, "1s"
-  int attempt = 0;          // 0: the usual size; above: smaller ones
+  std::string time_budget;  // per row, "1s"
+  int attempt = 0;          // 0: the usual size; higher: smaller sizes
 };
 
 class Study {
@@ -69,44 +69,44 @@ class Study {
 
   SharedFlags shared;
 
-  // Its own flags, and those of `shared` that it has, in the order of --help.
+  // Declares its own flags and those of `shared` that it has, in the order of --help.
   virtual void declare(Flags& flags) = 0;
   virtual std::string list() const { return {}; }  // the text of --list
-  // Throws what can be told before a device is opened.
+  // Throws errors that are known before a device is opened.
   virtual void check() {}
-  // What has to be there before a device is: called between check() and opening one, not for
-  // --dry-run.
+  // Does what must precede opening the device. Called after check(), but not for --dry-run.
   virtual void before_device() {}
-  // What it does in the place of a sweep over rows: its exit code; empty: it has rows.
+  // Runs something else than a sweep over rows and returns its exit code; nullopt: it has rows.
   virtual std::optional<int> run_instead(StudyRun&) { return std::nullopt; }
 
   virtual std::vector<StudyRow> rows(StudyRun&) { return {}; }
-  // What --dry-run shows of them: predicted memory, and these columns with their cells.
+  // The table of --dry-run: predicted memory, and the columns of planned_cells().
   virtual Table planned(const StudyRun& run, const std::vector<StudyRow>& rows);
   using NamedCells = std::vector<std::pair<std::string, std::string>>;
   virtual NamedCells planned_cells(const StudyRow&) const { return {}; }
-  // Prints tables and sentences: if nothing else, the summary and the notes.
+  // Prints the results: by default, StudyInfo's table and notes.
   virtual void show(StudyRun& run, const std::vector<StudyRow>& rows,
                     const std::vector<Record>& records);
-  // Prints what stands below the paths of files, or below planned(), when there are no records.
+  // Prints what follows the paths of files; with --dry-run, without records, what follows
+  // planned().
   virtual void show_last(StudyRun&, const std::vector<StudyRow>&, const std::vector<Record>&) {}
 
   // Files that its rows write.
   virtual std::vector<WrittenFile> also_written() const { return {}; }
-  // The user's own implementation, whose failure is one of the run; empty: there is none.
+  // The user's own implementation, whose failure fails the run; empty: there is none.
   virtual std::string own_implementation() const { return {}; }
 
-  // Sets its flags to what `ridgeline study` runs on this device; false: there is none so small.
+  // Sets its flags for `ridgeline study`. Returns false if it has no size for this attempt.
   virtual bool set_up(const StudySetup&) { return false; }
   virtual bool fits(Device&) const { return true; }
 };
 
 struct StudyInfo {
-  std::string_view name;  // of its command, of its folder of results, and in its records
+  std::string_view name;  // of its command, results folder and records
   std::string_view summary;
   std::string_view examples;
   std::unique_ptr<Study> (*make)();
-  // What people read of its records: the file, and below a title on the terminal a table and notes.
+  // How its records are shown: as CSV, and on the terminal as a title, a table and notes.
   Table (*csv)(std::span<const Record>) = nullptr;
   std::string_view title = {};
   Table (*table)(std::span<const Record>) = nullptr;
@@ -115,14 +115,14 @@ struct StudyInfo {
   std::string_view in_reports = {};        // what its rows are called there: "Matrix products"
   std::vector<MakeSection> sections = {};  // of reports
   bool checks_values = true;               // false: its rows compute nothing that could be wrong
-  // Settings that `compare` takes for axes, as sizes are: rows that differ in one are other rows.
+  // Settings that `compare` treats as axes, like sizes: rows that differ in one are not compared.
   std::vector<std::string> setting_axes = {};
-  bool takes_turns = false;   // rows are samples of time: `compare` may lead them
-  bool writes_array = false;  // the records as one JSON array, beside its CSV
-  // In `ridgeline study`: its turn, from 1 on; 0: it is not part of it.
+  bool takes_turns = false;   // rows are timed, so `compare --interleave` can lead them
+  bool writes_array = false;  // also writes the records as one JSON array
+  // Its position in `ridgeline study`, from 1 on; 0: it is not part of it.
   int turn = 0;
-  std::optional<Bytes> budget = {};  // there, if it would fill whatever memory it is given
-  bool has_folder = true;            // there; else its files lie beside the others' folders
+  std::optional<Bytes> budget = {};  // there, if it would fill all memory
+  bool has_folder = true;            // there; false: its files lie beside those folders
 };
 
 template <class Of>
@@ -130,7 +130,7 @@ std::unique_ptr<Study> make_study() {
   return std::make_unique<Of>();
 }
 
-// The rows of workloads that a runner describes, expects to take so long, and runs.
+// The rows of workloads; the runner describes each, estimates its time and runs it.
 template <class Workload, class Runner, class Command>
 std::vector<StudyRow> rows_of(const std::vector<Workload>& workloads, Runner& runner,
                               const StudyRun& run, const Command& command) {
@@ -144,8 +144,7 @@ std::vector<StudyRow> rows_of(const std::vector<Workload>& workloads, Runner& ru
   return rows;
 }
 
-// The same rows with the peaks that a runner predicts, for those that describe rows without tracing
-// anything; and whether all of them fit.
+// Adds the runner's predicted peaks to rows, for runners whose describe() does not trace a graph.
 template <class Workload, class Runner>
 std::vector<StudyRow> with_predicted_peaks(std::vector<StudyRow> rows,
                                            const std::vector<Workload>& workloads,
@@ -154,6 +153,7 @@ std::vector<StudyRow> with_predicted_peaks(std::vector<StudyRow> rows,
     rows[i].described.memory.predicted_peak = runner.predicted_peak(workloads[i]);
   return rows;
 }
+// Whether the predicted peaks of all workloads are within the budget.
 template <class Workload, class Runner>
 bool all_fit(const std::vector<Workload>& workloads, const Runner& runner, Device& device) {
   for (const Workload& workload : workloads)
@@ -161,7 +161,7 @@ bool all_fit(const std::vector<Workload>& workloads, const Runner& runner, Devic
   return true;
 }
 
-// The options of a row that all studies have.
+// The options that the rows of all studies have.
 template <class Options>
 Options row_options(const StudyRun& run, const SharedFlags& shared) {
   Options options;
@@ -172,14 +172,14 @@ Options row_options(const StudyRun& run, const SharedFlags& shared) {
   if constexpr (requires { options.verify; }) options.verify = !shared.no_verify;
   return options;
 }
-// The flags that they come from, to be pasted behind the study's name.
+// The flags of these options, ready to paste after the study's name.
 std::string shared_words(const StudyRun& run, const SharedFlags& shared);
 
-// Prints "  - " and each of them on a line.
+// Prints each note on a line after "  - ".
 void print_notes(const std::vector<std::string>& notes);
-// The ladder of rungs for the terminal, which is written to ladder.csv, too; empty: there is none.
+// Writes the ladder to ladder.csv and returns it for the terminal; empty if there is none.
 std::string ladder_text(const StudyRun& run, std::span<const Record> records);
-// Prints where records, arrays and tables are.
+// Prints the paths of the records, the JSON array and the CSV.
 void print_paths(const StudyRun& run);
 
 }  // namespace ridgeline
