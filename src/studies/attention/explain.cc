@@ -1,5 +1,5 @@
-// Sentences about attention records; each is a function of the rows that returns nothing without
-// support.
+// Sentences about attention records; each is a function of the rows, empty if they do not support
+// it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ std::string place(const AttentionSize& size) {
   return fmt::format("S={} d={}", size.seq_len, size.d_model);
 }
 
-// What else tells one row of these from the others.
+// The place, and what else distinguishes the row from the others.
 std::string place_among(const AttentionRow& row, const Rows& rows) {
   const AttentionSize& size = row.size;
   std::string text = place(size);
@@ -56,7 +56,7 @@ bool shorter(const AttentionRow& a, const AttentionRow& b) {
   return order(a.size) < order(b.size);
 }
 
-// Identifies a row and its machine but for who computes it, or but for its length.
+// Identifies a row and its machine, whatever the implementation.
 std::string key_of(const Record& record, Json workload, Json settings) {
   Record key;
   key.device = record.device;
@@ -77,7 +77,7 @@ std::string curve_key(const Record& record) {
   return key_of(record, workload, record.settings);
 }
 
-// Curves of `observe(row)` over the sequence length, all else being equal within one.
+// Curves of `observe(row)` over the sequence length; all else is equal within a curve.
 template <class Observe>
 std::vector<std::vector<Observation>> curves_of(const Rows& rows, Observe observe) {
   std::map<std::string, std::vector<Observation>> curves;
@@ -216,7 +216,7 @@ Sentence throughput(const Rows& rows) {
   return text;
 }
 
-// The rules: one sentence each, asked per implementation.
+// The rules, one sentence each, applied to the rows of each implementation.
 using Rule = Sentence (*)(const Rows&);
 constexpr Rule kRules[] = {forward_growth, backward_growth,         memory_growth, quadratic_share,
                            oom_frontier,   error_nearest_tolerance, throughput};
@@ -242,7 +242,7 @@ Sentence speedup(const Rows& rows, const std::string& base, const std::string& o
   return fmt::format("{} against {}: {}", printable(other, 40), printable(base, 40), text);
 }
 
-// How FLOPs are counted, once for all rows.
+// How FLOPs are counted, stated once for all rows.
 Sentence conventions(const Rows& rows) {
   std::string text;
   for (const AttentionRow& row : rows)

@@ -1,4 +1,4 @@
-// Memory of attention: against the sequence length, by tensor, and where it ends.
+// Report section: attention's memory against the sequence length, by tensor, and where it runs out.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -56,14 +56,14 @@ Chart memory_chart(const ReportContext& context, const LengthGroup& group) {
   return chart;
 }
 
-// The length at which tensors are worth a look: the shortest that did not fit, else the longest.
+// The length at which tensors are shown: the shortest that did not fit, else the longest.
 int64_t telling_length(const LengthGroup& group) {
   for (const LengthRow& row : group.rows)
     if (row.record->status == Status::oom) return row.seq_len;
   return group.rows.back().seq_len;
 }
 
-// What the tensors of an attention row hold at its peak, from its graph.
+// The tensors that are live at an attention row's peak, from its graph.
 std::vector<MemoryItem> tensors_at_peak(const Record& record) {
   try {
     const auto config = attention_config_of(record);
@@ -71,10 +71,10 @@ std::vector<MemoryItem> tensors_at_peak(const Record& record) {
     const AttentionImplementation& implementation =
         find_attention_implementation(record.implementation);
     if (info(implementation.mode).fuse)
-      return {};  // what its graph holds is not what the compiler keeps
+      return {};  // the compiler does not store all tensors of the graph
     return account_attention(*config, implementation.form).at_peak;
   } catch (const Error&) {
-    return {};  // a dtype or an implementation of another program: its graph is not known
+    return {};  // an unknown dtype or implementation, of another program
   }
 }
 
@@ -119,7 +119,7 @@ Chart tensors_chart(const LengthGroup& group) {
   return chart;
 }
 
-// The longest sequence of an implementation that ran, and the shortest that did not fit.
+// The longest sequence that ran and the shortest that did not fit, of one implementation.
 struct LengthFrontier {
   const LengthGroup* group = nullptr;
   std::string implementation;
@@ -176,7 +176,7 @@ Chart frontier_chart(const LengthGroup& group, const std::vector<LengthFrontier>
     if (frontier.fits) add(fits, frontier.fits_length);
     if (frontier.fails) add(fails, frontier.fails_length);
   }
-  if (fails.points.empty()) return chart;  // nothing ended: the other charts say it all
+  if (fails.points.empty()) return chart;  // all sizes fit: the other charts suffice
   chart.series = {std::move(fits), std::move(fails)};
   chart.y = log_axis("sequence length", Quantity::length, values, Better::higher);
   return chart;
@@ -212,7 +212,7 @@ ReportTable frontier_table(const std::vector<LengthFrontier>& all) {
   return table;
 }
 
-// "scores and weights (64.0 MiB each) and output (1.00 MiB)": the largest of them.
+// The largest tensors: "scores and weights (64.0 MiB each) and output (1.00 MiB)".
 std::string largest_words(std::vector<MemoryItem> tensors) {
   constexpr size_t kMostNamed = 3;
   sort_by_falling(tensors, [](const MemoryItem& tensor) { return tensor.bytes.count; });
@@ -228,8 +228,8 @@ std::string largest_words(std::vector<MemoryItem> tensors) {
   return listed(groups);
 }
 
-// Where memory ends, which tensors take it, and who still runs there; where it does not end, who
-// needs the least at the longest length.
+// Where memory runs out, which tensors take it, and which implementation needs the least there; if
+// all sizes fit, the same at the longest length.
 std::string memory_answer(const LengthStudy& study, const std::vector<LengthFrontier>& all) {
   const LengthFrontier* first = nullptr;
   for (const LengthFrontier& frontier : all)
@@ -243,7 +243,7 @@ std::string memory_answer(const LengthStudy& study, const std::vector<LengthFron
     const std::string place = place_of(group, length);
     if (was_tried(*told))
       text = fmt::format("{} does not fit at {}", first->implementation, place);
-    else  // its error says what was predicted, and the budget
+    else  // its error names the prediction and the budget
       text = fmt::format(
           "{} would not fit at {}: {}", first->implementation, place,
           shown(std::string_view(told->error).substr(0, told->error.size() - kNotTried.size()),
@@ -287,7 +287,7 @@ ReportSection attention_memory_section(const ReportContext& context) {
   const LengthStudy study = length_study(context, "attention");
   const std::vector<LengthFrontier> all = frontiers(study);
   for (const LengthGroup& group : study.groups) {
-    if (section.views.size() == kMostViews) break;  // the section on time says so
+    if (section.views.size() == kMostViews) break;  // the section on time reports it
     ReportView view{.name = group.name, .pictures = 2};
     for (Chart& chart : std::vector{memory_chart(context, group), tensors_chart(group),
                                     frontier_chart(group, all)})

@@ -1,5 +1,4 @@
-// The attention rows among records, in reading order: what the attention tables and texts start
-// from.
+// Selects and sorts the attention rows among records, for tables and sentences.
 #pragma once
 
 #include <compare>
@@ -30,7 +29,7 @@ struct AttentionSize {
 struct AttentionRow {
   const Record* record = nullptr;
   AttentionSize size;
-  std::string implementation = {};  // with its variant, where it has several: "flash (two-pass)"
+  std::string implementation = {};  // with its variant if it has several: "flash (two-pass)"
 };
 
 struct AttentionRows {
@@ -38,12 +37,12 @@ struct AttentionRows {
   std::vector<std::string> implementations;  // in order of first appearance
 };
 
-// Of rows measured twice the later one counts. Records of other studies, or without batch_size,
-// seq_len and d_model as positive whole numbers, are passed over.
+// If a row was measured twice, the later record counts. Skips records of other studies and those
+// without batch_size, seq_len and d_model as positive whole numbers.
 AttentionRows attention_rows(std::span<const Record> records);
 
-// The out-of-memory row with the least predicted peak, then sequence, width and batch; null: there
-// is none.
+// The out-of-memory row with the smallest predicted peak, then length, width and batch size; null
+// if there is none.
 const AttentionRow* smallest_oom_row(const std::vector<AttentionRow>& rows);
 
 // Empty unless the row is ok and the series was measured.

@@ -45,7 +45,7 @@ CostFacts attention_cost(const AttentionConfig& config, const Graph& graph) {
 
 namespace {
 
-// Bytes of tensors with S x S elements that live at the peak.
+// Bytes of the tensors with S x S elements that are live at the peak.
 Bytes quadratic_bytes(const AttentionConfig& config, const Graph& graph,
                       const MemoryProfile& profile) {
   Bytes total;
@@ -58,8 +58,8 @@ Bytes quadratic_bytes(const AttentionConfig& config, const Graph& graph,
   return total;
 }
 
-// A GPU loads code, makes library handles and tunes when it first meets a node; none of that
-// belongs to the memory or the time of the run that is looked at.
+// Runs every kernel once: a GPU loads code, creates library handles and tunes on the first launch
+// of a node, which must not count in the measured memory and time.
 void meet_every_kernel(Executable& executable, Device& device) {
   executable.prepare();
   const Graph& graph = executable.graph();
@@ -69,7 +69,7 @@ void meet_every_kernel(Executable& executable, Device& device) {
   executable.release();
 }
 
-// What can be told without a run.
+// Fills in what is known without a run.
 void predict(const AttentionConfig& config, const Executable& executable, Record& record) {
   record.memory.predicted_before_backward = executable.predicted_after(0);
   record.memory.predicted_peak = executable.predicted_peak();
@@ -100,7 +100,7 @@ Verification verify(const AttentionWorkload& workload, const Executable& executa
                           read, seed, threads.runner());
 }
 
-// One more run, of which every kernel is looked at by itself; only what is wrong is told.
+// Runs once more and checks each kernel in isolation; adds only wrong results.
 void check_kernels(Executable& executable, const Device& device, uint64_t seed,
                    Verification& verification) {
   KernelChecker checker(device, seed);
@@ -173,7 +173,7 @@ std::optional<Record> AttentionRunner::run(const AttentionWorkload& workload, Re
     for (Value value : graph.inputs())
       fill_randomly(device_, executable.input(graph.name(value)), options_.seed, graph.name(value));
 
-    // The first run is the one that is looked at: memory, and every value, over poisoned results.
+    // The first run, over poisoned results, gives the memory and the values to verify.
     executable.set_poison(true);
     executable.run_stage(0);
     record.memory.before_backward = device_.ledger().live();

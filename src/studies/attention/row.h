@@ -17,26 +17,25 @@ struct AttentionStudyOptions {
   Protocol protocol;
   uint64_t seed = 42;
   bool verify = true;
-  bool try_beyond_budget =
-      true;  // false: a row whose predicted peak is above the budget is OOM untried
+  bool try_beyond_budget = true;   // false: a predicted peak above the budget is OOM, untried
   Json settings = Json::object();  // what else identifies a row, such as how kernels were tuned
-  std::function<bool()> interrupted = {};  // asked between iterations
+  std::function<bool()> interrupted = {};  // polled between samples
 };
 
-// FLOPs by the field's convention, exact products and bytes of what runs in forward and backward.
+// FLOPs by the usual convention, and the exact multiply-adds and bytes of forward and backward.
 CostFacts attention_cost(const AttentionConfig& config, const Cost& forward, const Cost& backward);
-// The same of every node of an attention_training_graph.
+// The same for all nodes of an attention_training_graph.
 CostFacts attention_cost(const AttentionConfig& config, const Graph& graph);
 
 class AttentionRunner {
  public:
   AttentionRunner(Device& device, AttentionStudyOptions options);
 
-  // The row without results: what identifies it, and what was predicted. `blank` brings the facts
-  // that all rows share (machine, build). Throws a usage error for sizes that cannot be counted.
+  // The row without results: its identity and predictions. `blank` holds the facts that all rows
+  // share (machine, build). Throws a usage error for sizes that are too large to count.
   Record describe(const AttentionWorkload& workload, const Record& blank);
   // Fills in the results of `described`. Out of memory, what the device cannot do, wrong values and
-  // impossible speeds are statuses of the record, not errors. Empty when interrupted.
+  // impossible speeds are statuses of the record, not errors. Returns nullopt if interrupted.
   std::optional<Record> run(const AttentionWorkload& workload, Record described);
 
  private:
@@ -45,10 +44,10 @@ class AttentionRunner {
   PlannedRows planned_;
 };
 
-// Makes a row invalid that is faster than the fewest products of its problem allow.
+// Marks a row invalid if its multiply-adds took less time than the speed of light allows.
 void check_speed(Record& record, const Device& device, std::string_view dtype);
 
-// Of a compiled workload: what was recognised, the kernels and why, memory, refusals.
+// Explains the plan of a compiled workload: recognised patterns, kernels, memory, refusals.
 std::string explain_plan(const AttentionWorkload& workload, Device& device);
 
 }  // namespace ridgeline

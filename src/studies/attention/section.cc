@@ -1,4 +1,4 @@
-// Time of attention and of its kernels against the sequence length, and speedups.
+// Report sections: time of attention and of its kernels against the sequence length, and speedups.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -40,7 +40,8 @@ Chart latency_chart(const ReportContext& context, const LengthGroup& group, cons
     }
     if (!series.points.empty()) chart.series.push_back(std::move(series));
   }
-  if (chart.series.size() == 1) chart.title += " of " + chart.series.front().name;  // no legend
+  if (chart.series.size() == 1)
+    chart.title += " of " + chart.series.front().name;  // it has no legend
   chart.x = log_axis("sequence length", Quantity::length, xs);
   chart.y = log_axis("median time", Quantity::milliseconds, ys, Better::lower);
   return chart;
@@ -57,7 +58,7 @@ Chart speedup_chart(const ReportContext& context, const LengthGroup& group, cons
                                  base, phase),
       .reference = 1.0};
   std::vector<int64_t> lengths = group.lengths();
-  constexpr size_t kMostBars = 24;  // the longest sequences: there speed counts
+  constexpr size_t kMostBars = 24;  // the longest sequences, where speed matters
   if (lengths.size() > kMostBars) lengths.erase(lengths.begin(), lengths.end() - kMostBars);
   for (const int64_t length : lengths) {
     std::string& category = chart.categories.emplace_back(fmt::format("S {}", length));
@@ -106,7 +107,7 @@ void add_views(const ReportContext& context, const LengthStudy& study, ReportSec
   }
 }
 
-// Of one implementation: how long its largest pass takes, and how near that is to the roof.
+// The answer for a single implementation: its slowest forward time, and its share of the roof.
 void answer_alone(const ReportContext& context, const LengthStudy& study, const char* study_name,
                   ReportSection& section) {
   const LengthRow* told = nullptr;
@@ -161,7 +162,7 @@ ReportSection time_section(const ReportContext& context, const char* study_name,
 ReportSection attention_time_section(const ReportContext& context) {
   ReportSection section = time_section(context, "attention", "Attention: time",
                                        "Which attention is the fastest at which length?");
-  // Its sentences are about each implementation by itself.
+  // The sentences are per implementation: with many of them there are too many.
   if (section.empty() || context.colours.size() > kMostImplementations) return section;
   for (const std::string& sentence : explain_attention(context.input.records, *context.verdicts))
     section.sentences.push_back(sentence);

@@ -28,7 +28,7 @@ std::string row_command(const std::string& command, const AttentionWorkload& wor
       config.backward == BackwardAlgorithm::two_pass ? " --backward two-pass" : "");
 }
 
-// The smallest configuration that did not fit is accounted for by itself.
+// Writes a memory analysis of the smallest configuration that did not fit.
 void account_smallest_oom(const std::vector<Record>& records, const StudyRun& run) {
   const Record* smallest = smallest_oom(records);
   if (smallest == nullptr) return;
@@ -134,7 +134,7 @@ class Attention final : public Study {
   }
 
  private:
-  // The preset, with whatever was given on the command line in its place.
+  // The preset, with axes replaced by those given on the command line.
   std::vector<AttentionWorkload> workloads(const Device& device) const {
     const auto prefer = [](auto& target, const auto& given) {
       if (!given.empty()) target = given;

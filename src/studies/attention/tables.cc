@@ -20,7 +20,7 @@ std::string true_or_false(bool value) {
   return value ? "True" : "False";
 }
 
-// Keys that earn a column only where they tell rows apart; otherwise they stand in a title.
+// A key that gets a column only if rows differ in it; otherwise it is part of the title.
 struct OccasionalKey {
   std::string name;
   std::string (*cell)(const AttentionSize&);
@@ -56,7 +56,7 @@ std::vector<OccasionalKey> differing(const AttentionRows& all, bool with_batch_s
   return keys;
 }
 
-// The columns that say which size a row is about, ordered for reading.
+// The columns of a row's size, in reading order.
 std::vector<std::string> size_columns(const std::vector<OccasionalKey>& keys) {
   std::vector<std::string> columns = {"d_model", "seq_len"};
   for (const OccasionalKey& key : keys) columns.push_back(key.name);
@@ -90,7 +90,7 @@ std::string mebibytes(const Record& record, std::optional<Bytes> bytes) {
   return fmt::format("{:.2f}", bytes->mebibytes());
 }
 
-// Of the ledger, or where a library has none, marked, of the process.
+// The ledger's peak; for a library without one, the growth of the process, marked with *.
 std::string peak_cell(const Record& record) {
   if (record.memory.peak) return mebibytes(record, record.memory.peak);
   const std::string growth = mebibytes(record, record.memory.process_peak_growth);
@@ -105,7 +105,7 @@ std::optional<double> sum(std::optional<double> a, std::optional<double> b) {
   return a && b ? std::optional(*a + *b) : std::nullopt;
 }
 
-// A median in ms, or the state that stands in its place.
+// A median in ms, or the row's status instead.
 std::string cell_of(const Record* record, std::string_view phase) {
   if (!record) return "-";
   if (const auto median = phase_median_ms(*record, phase)) return milliseconds(*median);
@@ -114,7 +114,7 @@ std::string cell_of(const Record* record, std::string_view phase) {
 
 constexpr std::array kTimedPhases = {"forward", "backward"};
 
-// "forward, backward": the phases whose time is the host's.
+// The host-bound phases: "forward, backward".
 std::string host_bound_phases(const Record& record) {
   std::string phases;
   for (const char* phase : kTimedPhases)
@@ -242,7 +242,7 @@ std::vector<Table> attention_side_by_side(std::span<const Record> records,
     table.columns = size_columns(keys);
     table.columns.insert(table.columns.end(), names.begin(), names.end());
     for (size_t i = 1; i < names.size(); ++i) table.columns.push_back(names[i] + " speedup");
-    // The times of all stand in the summary.
+    // Left out first on a narrow terminal: the summary has all times.
     for (size_t i = names.size(); i-- > 1;) table.spare.push_back(names[i]);
     for (size_t i = names.size(); i-- > 2;) table.spare.push_back(names[i] + " speedup");
 

@@ -14,8 +14,8 @@
 namespace ridgeline {
 namespace {
 
-constexpr int64_t kRowsOfOthers = 2;                     // queries of other heads
-constexpr int64_t kElementsOfOthers = int64_t{1} << 25;  // that are read of each tensor
+constexpr int64_t kRowsOfOthers = 2;                     // queries compared of other heads
+constexpr int64_t kElementsOfOthers = int64_t{1} << 25;  // read of each tensor
 constexpr int kProjections = 4;
 
 std::vector<int64_t> all_rows(int64_t count) {
@@ -28,7 +28,7 @@ int64_t below(int64_t count, NormalRandom& random) {
   return static_cast<int64_t>(random.next_bits() % static_cast<uint64_t>(count));
 }
 
-// The last, the first and random rows between.
+// The last row, the first one if more than two are wanted, and random ones.
 std::vector<int64_t> sample_rows(int64_t count, int64_t wanted, NormalRandom& random) {
   std::vector<int64_t> rows = {count - 1};
   if (wanted > kRowsOfOthers) rows.push_back(0);
@@ -41,12 +41,12 @@ struct ComparedResult {
   const char* name;
   std::vector<double> AttentionRowsResult::*rows;
   enum class Kind { output, log_sum_exp, query_gradient, key_gradient } kind;
-  double factor;  // how many times the plain implementation's error is allowed
-  // Of each row, what roundings of terms that cancel may leave; none: nothing cancels.
+  double factor;  // of the plain implementation's error that is allowed
+  // Per row, the error that rounding may leave where terms cancel; null: nothing cancels.
   std::vector<double> AttentionRowsResult::*rounding = nullptr;
 };
 
-// The field's rule: twice the error of a plain implementation in the same dtype, three times for
+// The usual rule: twice the error of a plain implementation in the same dtype, three times for
 // gradients.
 constexpr std::array kComparisons = {
     ComparedResult{"output", &AttentionRowsResult::output, ComparedResult::Kind::output, 2},
@@ -75,18 +75,18 @@ bool applies(const ComparedResult& comparison, const CheckedResults& results) {
 
 struct RowError {
   double error = 0;     // the largest of the row
-  double rounding = 0;  // that terms which cancel may leave
+  double rounding = 0;  // allowed where terms cancel
 };
 
 struct Errors {
   std::vector<RowError> rows;
   double plain_error = 0;  // of a plain implementation, the largest of all rows
-  double largest = 0;      // magnitude of the true values
+  double largest = 0;      // magnitude of the exact values
 
-  // The row that is worst beside its own tolerance.
+  // The row with the largest error relative to its own tolerance.
   TensorError worst(const char* name, double factor, DType stored) const {
-    // The floor is a few roundings of the largest value, for cases where the plain one is exact by
-    // luck. In 16 bits storing the result is the one that counts.
+    // A floor of a few roundings of the largest value, in case the plain implementation happens to
+    // be exact. In 16 bits, only the rounding of the stored result counts.
     const double roundings = is_16_bit(stored) ? 1 : 4;
     const double shared = factor * plain_error + roundings * info(stored).epsilon * largest + 1e-12;
     TensorError worst{name, 0, shared};
@@ -94,7 +94,7 @@ struct Errors {
       worst.tolerance = std::max(worst.tolerance, shared + row.rounding);
     for (const RowError& row : rows) {
       const double tolerance = shared + row.rounding;
-      // Worse, or not a number.
+      // Worse, or NaN.
       if (!(row.error / tolerance <= worst.max_error / worst.tolerance))
         worst = {name, row.error, tolerance};
       if (std::isnan(row.error)) break;
@@ -120,12 +120,12 @@ class AttentionComparison {
             .d_output = results_.gradients ? read_("d_output", number) : std::vector<double>()};
   }
 
-  // Without keys, what belongs to queries alone.
+  // Without keys, compares only the results of queries.
   void compare_rows(const AttentionHead& problem, int64_t number,
                     const std::vector<int64_t>& queries, const std::vector<int64_t>& keys);
-  // What all rows of the gradients add up to: for each query the weights sum to 1, and so d_v
-  // sums to d_output; and as d_q = dS K and d_k = dS^T Q, (K a) . (d_k b) = (Q b) . (d_q a) for any
-  // a and b. Errors of so many rows add up as squares.
+  // Checks sums over all rows of the gradients: the weights of each query sum to 1, so d_v sums to
+  // d_output; and as d_q = dS K and d_k = dS^T Q, (K a) . (d_k b) = (Q b) . (d_q a) for any a and
+  // b. Errors of that many rows add up in quadrature.
   void compare_sums(const AttentionHead& problem, int64_t number, NormalRandom& random);
 
   std::vector<TensorError> tensors() const {
@@ -172,7 +172,7 @@ void AttentionComparison::compare_rows(const AttentionHead& problem, int64_t num
     const auto width = static_cast<size_t>(
         comparison.kind == ComparedResult::Kind::log_sum_exp ? 1 : config_.head_dim);
     Errors& of = errors_[c];
-    // A rounding of a sum moves its logarithm by an epsilon, however small that is.
+    // Rounding a sum moves its logarithm by an epsilon, however small the logarithm is.
     if (comparison.kind == ComparedResult::Kind::log_sum_exp)
       of.largest = std::max(of.largest, 1.0);
     for (size_t r = 0; r < rows.size(); ++r) {
@@ -213,7 +213,7 @@ void AttentionComparison::compare_sums(const AttentionHead& problem, int64_t num
          .rounding = of_a_query * (std::sqrt(squares) + std::abs(sum)) / root});
   }
 
-  // The rows of a matrix times a vector of signs.
+  // The product of a matrix and a vector of signs.
   const auto projected = [&](const std::vector<double>& matrix, const std::vector<double>& signs) {
     std::vector<double> products(rows);
     for (size_t row = 0; row < rows; ++row)
@@ -232,7 +232,7 @@ void AttentionComparison::compare_sums(const AttentionHead& problem, int64_t num
       for (double& sign : *signs) sign = random.next_bits() % 2 == 0 ? 1 : -1;
     const std::vector<double> k_a = projected(problem.k, a), q_b = projected(problem.q, b);
     const double difference = dot(k_a, projected(d_k, b)) - dot(q_b, projected(d_q, a));
-    // What an error of 1 in every element, of either sign, would leave.
+    // The difference that an error of 1 with a random sign in every element would make.
     const double scale = std::sqrt(static_cast<double>(width)) *
                          (std::sqrt(dot(k_a, k_a)) + std::sqrt(dot(q_b, q_b)));
     keys.error = larger(keys.error, std::abs(difference) / scale);
@@ -255,12 +255,12 @@ Verification verify_attention(const AttentionConfig& config, const CheckedResult
     return verification;
   }
   NormalRandom random(seed, "verified rows");
-  const int64_t whole =
-      below(heads, random);  // whose gradients of keys are computed, over all queries
+  // The head whose key gradients are compared with the oracle's, which need all queries.
+  const int64_t whole = below(heads, random);
   comparison.compare_rows(comparison.head(whole), whole,
                           sample_rows(config.seq_len, kSampledRows, random),
                           sample_rows(config.seq_len, kSampledRows, random));
-  // Evenly spread over the others, and of all of them their sums.
+  // Of heads that are evenly spread, a few queries and the sums.
   const int64_t readable = kElementsOfOthers / (config.seq_len * config.head_dim);
   const int64_t looked_at = std::clamp<int64_t>(readable, 1, heads);
   for (int64_t i = 0; i < looked_at; ++i) {

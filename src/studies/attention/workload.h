@@ -20,7 +20,7 @@ struct AttentionImplementation {
   std::string_view summary;
 };
 
-// All that this build carries, in the order of tables.
+// All of this build, in the order of tables.
 const std::vector<AttentionImplementation>& attention_implementations();
 
 // Throws a usage error that lists the known ones.
@@ -31,14 +31,14 @@ struct AttentionWorkload {
   std::string implementation;
 };
 
-// Of an implementation of our own: what the front door takes.
+// The arguments of Executable, for our own implementations.
 Trace attention_trace(const AttentionWorkload& workload);
 CompileOptions attention_options(const AttentionWorkload& workload);
 // Whether there is a plan to explain.
 bool is_planned(const AttentionWorkload& workload);
 
-// Why no kernel of this program serves the problem in this form; empty: one does. What has a
-// refusal needs no run and no probe.
+// Why no kernel of this program supports the problem in this form; empty if one does. A refused
+// problem needs no run and no probe.
 std::string refusal(const AttentionConfig& config, AttentionForm form);
 
 // The study's axes; every combination is a row.
@@ -50,7 +50,7 @@ struct AttentionMatrix {
   std::vector<std::string> dtypes = {"fp32"};
   std::vector<std::string> implementations = {"naive", "compiled", "flash"};
   bool causal = false;
-  // Of implementations that have a choice: one row each.
+  // One row each, for implementations that have a choice.
   std::vector<BackwardAlgorithm> backward = {BackwardAlgorithm::single_pass};
 };
 
@@ -64,31 +64,31 @@ const std::vector<AttentionPreset>& attention_presets();
 // Throws a usage error that lists them.
 const AttentionPreset& find_attention_preset(std::string_view name);
 
-// In the order of growing memory per implementation: dtype, then width, then length.
+// Varies the implementation fastest, then length, width, heads, batch size and dtype.
 std::vector<AttentionWorkload> expand_matrix(const AttentionMatrix& matrix);
 
 std::string_view name(BackwardAlgorithm algorithm);                 // "two-pass", "single-pass"
 BackwardAlgorithm parse_backward_algorithm(std::string_view text);  // throws a usage error
-// The algorithm given, or what the device takes when none is (empty). A single pass adds by atomics
-// on a GPU, in whatever order they come: one that is deterministic takes two passes, and refuses
-// the other with a usage error.
+// The given algorithm, or the device's default if `given` is empty. A single pass adds by atomics
+// on a GPU, in no fixed order: a deterministic device defaults to two passes and rejects a single
+// one with a usage error.
 BackwardAlgorithm backward_algorithm(std::string_view given, const DeviceFacts& facts);
 std::vector<BackwardAlgorithm> backward_algorithms(const std::vector<std::string>& given,
                                                    const DeviceFacts& facts);  // at least one
-// Whether an implementation, ours or a peer's, computes its gradient by the algorithm asked for.
+// Whether an implementation has both backward algorithms; a peer never does.
 bool chooses_backward(std::string_view implementation);
-// The algorithms that make rows of their own: the first alone, where there is no choice.
+// The algorithms that get rows: only the first if the implementation has no choice.
 std::vector<BackwardAlgorithm> backward_rows(const std::string& implementation,
                                              const std::vector<BackwardAlgorithm>& algorithms);
 
-// The sizes of a record of this study; empty: it has none that can be counted. Throws a usage error
-// for a dtype that there is not.
+// The sizes of an attention record; empty if they are missing or too large to count. Throws a usage
+// error for an unknown dtype.
 std::optional<AttentionConfig> attention_config_of(const Record& record);
 
-// What identifies the problem in records, whatever the implementation.
+// Identifies the problem in records, whatever the implementation.
 Json workload_json(const AttentionConfig& config);
 
-// "naive S=4096 d=64 batch=8 fp32 causal"; a backward in two passes is named, too.
+// "naive S=4096 d=64 batch=8 fp32 causal", with "two-pass" where backward takes two passes.
 std::string label(const AttentionWorkload& workload);
 
 }  // namespace ridgeline
