@@ -1,5 +1,5 @@
-// Time of a collective over its size as a latency and a bandwidth: T(S) = alpha + k S / beta, where
-// k is what a rank must send of each byte (bus_factor).
+// Fits a latency and a bandwidth to the times of a collective: T(S) = alpha + k S / beta, where k
+// is the number of bytes that a rank must send per byte of its buffer (bus_factor).
 #pragma once
 
 #include <optional>
@@ -13,13 +13,13 @@ struct CommPoint {
 struct CommFit {
   double alpha_s = 0;
   double beta_bytes_per_s = 0;
-  double worst_residual = 0;  // of the time that was measured: 0.1 is 10 %
+  double worst_residual = 0;  // relative to the measured time: 0.1 is 10 %
   double rms_residual = 0;
 };
-inline constexpr size_t kFewestSizes = 3;  // two would be fitted by any line
+inline constexpr size_t kFewestSizes = 3;  // a line fits any two
 
-// Least squares of relative errors, so that a millisecond counts as much as a second; alpha is not
-// below 0. Empty: fewer than kFewestSizes sizes, or times that do not grow.
+// Least squares of relative errors, so that short and long times count alike; alpha is at least 0.
+// Returns nullopt for fewer than kFewestSizes sizes, or if times do not grow.
 std::optional<CommFit> fit_latency_and_bandwidth(std::span<const CommPoint> points,
                                                  double bus_factor);
 

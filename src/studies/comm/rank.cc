@@ -20,7 +20,7 @@ namespace {
 
 constexpr int64_t kPage = 4096;
 
-// A buffer of pages, as allocators of tensors give them.
+// A page-aligned buffer, as tensor allocators return it.
 struct Pages {
   explicit Pages(int64_t bytes)
       : data(std::aligned_alloc(kPage, static_cast<size_t>((bytes + kPage - 1) / kPage * kPage))) {
@@ -32,13 +32,13 @@ struct Pages {
   void* data;
 };
 
-// Small whole numbers, whose sums over all ranks are exact in every type: bf16 holds all up to 256.
+// Small integers, whose sums over all ranks are exact in every dtype: bf16 holds all up to 256.
 int value_of(int rank, int64_t i, int ranks) {
   const int range = 256 / ranks >= 8 ? 8 : 1;
   return static_cast<int>((i * 7 + rank * 13) % (2 * range + 1)) - range;
 }
 
-// The pattern of a rank repeats.
+// Elements after which value_of() repeats, for either range.
 constexpr int64_t kPeriod = 17 * 3;
 
 void store_value(DType dtype, void* data, int64_t i, float value) {
@@ -80,7 +80,7 @@ class RankPart {
     for (int64_t i = 0; i < std::min(count, kPeriod); ++i)
       store_value(workload_.dtype, buffer_.data, i, static_cast<float>(value_of(rank_, i, ranks_)));
     repeat();
-    // What all-gather has to bring must not be there before.
+    // Poison what all-gather has to receive.
     if (workload_.collective != CollectiveKind::all_gather) return;
     const int size = info(workload_.dtype).size;
     char* bytes = static_cast<char*>(buffer_.data);
@@ -96,7 +96,7 @@ class RankPart {
     return static_cast<double>(monotonic_ns() - began) / 1e6;
   }
 
-  // The largest error of what this rank has got.
+  // The largest error in this rank's result.
   double error() const {
     const bool scatters = workload_.collective == CollectiveKind::reduce_scatter;
     const int64_t begin = scatters ? mine_.begin : 0;
@@ -206,7 +206,7 @@ CommAnswer measure_collective(Communicator& communicator, const CommRequest& req
   } else {
     while (goes_on(communicator, true)) sample({});
   }
-  if (request.verify) check();  // what was timed is what was checked
+  if (request.verify) check();  // again, in the state that was timed
   return answer;
 }
 

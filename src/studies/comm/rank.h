@@ -1,5 +1,5 @@
-// What each rank does for a row: fills its buffer, runs the collective, checks the result and takes
-// samples in step with the others.
+// One rank's part of a row: fills its buffer, runs the collective, checks the result and takes
+// samples in step with the other ranks.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 
 namespace ridgeline {
 
-// What rank 0 asks of all, as a line of JSON between processes.
+// What rank 0 asks of all ranks; between processes it is a line of JSON.
 struct CommRequest {
   CommWorkload workload;
   Protocol protocol;
@@ -21,7 +21,7 @@ struct CommRequest {
 Json to_json(const CommRequest& request);
 CommRequest comm_request(const Json& json);  // throws a usage error
 
-// The series of a row: in each sample the slowest rank, the mean of ranks and the fastest.
+// The series of a row: the slowest rank, the mean of ranks and the fastest rank of each sample.
 inline constexpr const char* kSlowest = "slowest_rank";
 inline constexpr const char* kMeanRank = "mean_rank";
 inline constexpr const char* kFastest = "fastest_rank";
@@ -31,12 +31,12 @@ struct CommAnswer {
   double max_error = 0;     // of any rank, against the exact result
   std::string library;
 };
-// Called by all ranks with the same request. `interrupted` counts on rank 0.
+// Called by all ranks with the same request. Only rank 0 polls `interrupted`.
 CommAnswer measure_collective(Communicator& communicator, const CommRequest& request,
                               const std::function<bool()>& interrupted = {});
 
-// The same as ranks are asked for it (studies/ranks/tasks.h): series, protocol, verification and
-// the library that served.
+// The same as a RankTask (studies/ranks/tasks.h). The record holds series, protocol, verification
+// and the library behind the backend.
 std::string comm_label(const Json& request);
 Record comm_task(Communicator& communicator, const Json& request,
                  const std::function<bool()>& interrupted);

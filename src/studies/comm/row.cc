@@ -13,8 +13,8 @@ constexpr const char* kBandwidthIs =
     "bytes of a rank's whole buffer over the median time of the slowest rank (algbw), times what a "
     "rank must send of it, 2(n-1)/n for all-reduce, (n-1)/n for reduce-scatter and all-gather, 1 "
     "for broadcast (busbw), as nccl-tests counts";
-constexpr double kBytesPerSecond = 1e9;  // for progress lines
-constexpr int64_t kExchanged = 1 << 20;  // of each other rank, while sums are made in pieces
+constexpr double kBytesPerSecond = 1e9;  // a guess, for progress lines
+constexpr int64_t kExchanged = 1 << 20;  // bytes staged per other rank, for sums in pieces
 
 }  // namespace
 
@@ -33,7 +33,7 @@ Record CommRunner::describe(const CommWorkload& workload, const Record& blank) c
                                 .seed = options_.seed,
                                 .settings = options_.settings},
                                device_, blank);
-  record.device = "cpu";  // buffers are in the host's memory, whatever else is here
+  record.device = "cpu";  // buffers are in host memory, whatever the device
   record.settings["launcher"] = groups_.launcher();
   const int64_t beside = workload.backend == "threads" ? 0 : workload.ranks * kExchanged;
   record.memory.predicted_peak = Bytes{workload.ranks * (workload.bytes.count + beside)};

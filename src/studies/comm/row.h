@@ -1,4 +1,4 @@
-// One row of the study of collectives: one collective, one size, one backend, one number of ranks.
+// One row of the comm study: a collective, a size, a backend and a number of ranks.
 #pragma once
 
 #include <functional>
@@ -22,7 +22,7 @@ struct CommOptions {
 
 class CommRunner {
  public:
-  // `world`: null where this program starts the ranks.
+  // `world` is null if this program starts the ranks.
   CommRunner(Device& device, CommOptions options, World* world);
 
   Record describe(const CommWorkload& workload, const Record& blank) const;

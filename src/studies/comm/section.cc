@@ -1,3 +1,4 @@
+// Report section: time and bus bandwidth of collectives against the buffer size.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +14,7 @@
 namespace ridgeline {
 namespace {
 
-// What is drawn against the bytes of a buffer.
+// A quantity that is drawn against the bytes of a buffer.
 struct CommAxis {
   const char* id;
   const char* title;
@@ -49,7 +50,7 @@ Chart comm_chart(const ReportContext& context, const std::vector<const Record*>&
     const auto bytes = positive_at(record->workload, "bytes");
     const auto value = axis.of(*record), median = median_of(*record, kCommPhase);
     if (!bytes || !value || !(*value > 0) || !median) continue;
-    // A rate falls as the time rises.
+    // A rate is inversely proportional to the time.
     const bool is_rate = axis.better == Better::higher;
     auto point = timed_point(static_cast<double>(*bytes), *record, kCommPhase, axis.quantity,
                              [&](double ms) { return is_rate ? *value * *median / ms : ms; });
@@ -73,7 +74,7 @@ Chart comm_chart(const ReportContext& context, const std::vector<const Record*>&
   return chart;
 }
 
-// The largest buffer of a setting, by the backend that is quickest there.
+// The time of a setting's largest buffer, by the backend that is fastest there.
 std::string collective_words(const std::string& setting, const std::vector<const Record*>& rows) {
   const Record* told = nullptr;
   for (const Record* record : rows) {

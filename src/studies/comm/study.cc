@@ -1,5 +1,5 @@
-// Collectives over sizes, ranks and backends, by ranks that the study starts itself or that a
-// launcher has started with it.
+// The comm study: collectives over sizes, ranks and backends, on ranks that the study or a launcher
+// starts.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -15,7 +15,7 @@ class Comm final : public Study {
  public:
   Comm() {
     shared.protocol = {.warmups = 5, .iterations = 20, .time_budget = "1s"};
-    shared.device.device = "cpu";  // buffers are in the host's memory
+    shared.device.device = "cpu";  // buffers are in host memory
   }
 
   void declare(Flags& flags) override {
@@ -55,7 +55,7 @@ class Comm final : public Study {
   }
 
   bool set_up(const StudySetup& setup) override {
-    ranks_.asked_backends = {"threads"};  // needs nothing that may not be here
+    ranks_.asked_backends = {"threads"};  // the one backend that is always available
     sizes_ = {"1MB", "10MB", "100MB"};
     ranks_.set_ranks({2});
     return setup.attempt == 0;

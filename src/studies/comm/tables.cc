@@ -28,7 +28,7 @@ std::optional<double> median_ms(const Record& record) {
   return statistic(record, kCommPhase, &Statistics::median_ms);
 }
 
-// What the rows of one curve over sizes share.
+// Identifies the rows of one curve over sizes.
 std::string curve_key(const Record& record, bool with_backend = true, bool with_ranks = true) {
   std::string key = record.machine.fingerprint;
   for (const char* part : {"collective", "dtype"}) key += '\n' + text_of(record.workload, part);
@@ -76,10 +76,10 @@ std::string place(const Record& record) {
                      text_of(record.workload, "ranks"));
 }
 
-// Backends beside each other, over the sizes and ranks that both have.
+// Compares the first backend of each collective, dtype and number of ranks with each other backend,
+// over the sizes that both have.
 void compare_backends(const std::vector<const Record*>& rows, Verdicts& verdicts,
                       std::vector<std::string>& notes) {
-  // The first backend of each collective and dtype, against each other one, by number of ranks.
   Reasons reasons;
   int undecided = 0;
   std::map<std::string, std::vector<const Record*>> groups;
@@ -117,7 +117,7 @@ void compare_backends(const std::vector<const Record*>& rows, Verdicts& verdicts
         reasons.text()));
 }
 
-// From the smallest to the largest size of a curve, beside its fit.
+// One note per curve: its fit, and the size below which latency dominates.
 void explain_sizes(const std::vector<const Record*>& rows,
                    const std::map<std::string, CommFit>& fits, std::vector<std::string>& notes) {
   std::set<std::string> told;
@@ -140,8 +140,8 @@ void explain_sizes(const std::vector<const Record*>& rows,
   }
 }
 
-// At the largest size that all numbers of ranks have: time from the fewest to the most ranks,
-// beside what the bytes that a rank sends would explain.
+// Compares the times of the fewest and the most ranks, at the largest size that all numbers of
+// ranks have, with the growth of the bytes that a rank sends.
 void explain_ranks(const std::vector<const Record*>& rows, std::vector<std::string>& notes) {
   std::map<std::string, std::vector<const Record*>> groups;
   for (const Record* record : rows)

@@ -1,4 +1,4 @@
-// The study of collectives as people read it: CSV, a terminal table, and sentences.
+// What the comm study shows: CSV, a terminal table, sentences and a report section.
 #pragma once
 
 #include <span>
@@ -12,20 +12,19 @@
 
 namespace ridgeline {
 
-inline constexpr const char* kCommPhase = "slowest_rank";  // the series that counts
+inline constexpr const char* kCommPhase = "slowest_rank";  // the series that is reported
 
-// One row per record: backend, library, device, collective, dtype, ranks, bytes, median_ms (of the
-// slowest rank in each sample, as are mean_ms, std_ms and min_ms), mean_rank_ms, fastest_rank_ms,
-// algbw_gb_per_s, busbw_gb_per_s, alpha_us, beta_gb_per_s, fit_residual, max_error, launcher,
-// status, error. The fit is that of all sizes of a backend, collective, dtype and number of ranks.
+// One row per record. Times are of the slowest rank in each sample, but for mean_rank_ms and
+// fastest_rank_ms; alpha_us, beta_gb_per_s and fit_residual are of the fit over all sizes of a
+// backend, collective, dtype and number of ranks.
 Table comm_csv(std::span<const Record> records);
 Table comm_summary(std::span<const Record> records);
 
-// How backends compare, and how times grow with sizes and ranks.
+// Notes on how backends compare and how times grow with sizes and ranks.
 std::vector<std::string> comm_notes(std::span<const Record> records, Verdicts& verdicts);
 std::vector<std::string> comm_notes(std::span<const Record> records);
 
-// Of reports.
+// Section of reports.
 ReportSection comm_section(const ReportContext& context);
 
 }  // namespace ridgeline

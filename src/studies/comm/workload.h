@@ -1,5 +1,4 @@
-// What the study of collectives times: which of them, over how many bytes and ranks, by which
-// backend.
+// A workload of the comm study: which collective, over how many bytes and ranks, by which backend.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +27,8 @@ struct CommMatrix {
   std::vector<std::string> backends, collectives, sizes, dtypes;
   std::vector<int64_t> ranks;
 };
-// In the order of backends and ranks first, so that one group of ranks serves many rows. Throws a
-// usage error for a name or a size that is none.
+// Backends and ranks vary slowest, so that one group of ranks serves many rows. Throws a usage
+// error for an invalid name or size.
 std::vector<CommWorkload> expand_matrix(const CommMatrix& matrix);
 
 }  // namespace ridgeline
