@@ -10,7 +10,7 @@
 namespace ridgeline {
 namespace {
 
-constexpr double kMostCounted = 0x1p62;  // a record has whole numbers
+constexpr double kMostCounted = 0x1p62;  // records hold 64-bit integers
 
 int64_t whole(double count, const CostWorkload& workload) {
   if (!(count < kMostCounted))

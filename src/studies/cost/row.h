@@ -1,4 +1,4 @@
-// One row of the cost study: counted work under the ceilings of one device. Nothing runs.
+// One row of the cost study: counted work under the ceilings of one device. Nothing is executed.
 //
 //   CostStudy study(device, {});
 //   Record record = study.run(row, study.describe(row, blank)).value();
@@ -17,37 +17,37 @@
 
 namespace ridgeline {
 
-// The data sheets of GPUs by the names that people type. Throws a usage error for one named twice.
+// The data sheets of GPUs by their typed names. Throws a usage error if one is named twice.
 std::vector<Roofline> data_sheets_of(const std::vector<std::string>& gpus);
 
 struct CostRow {
   CostWorkload workload;
   std::shared_ptr<const CountedWork> work;
   Roofline ceilings;
-  bool measured = false;  // else they are the data sheet's
+  bool measured = false;  // false: the ceilings are the data sheet's
 };
-// Every work below every device's ceilings. Counts each once.
+// Every workload under every device's ceilings; each is counted once.
 std::vector<CostRow> cost_rows(const std::vector<CostWorkload>& works,
                                const std::vector<Roofline>& data_sheets,
                                const std::optional<Roofline>& measured);
 std::string label(const CostRow& row);  // "gemm 64x64x64 fp32 on T4"
 
-// What the ceilings allow at least, by the memory itself: no cache is assumed to hold anything.
+// The least time that the ceilings allow, with all bytes at the bandwidth of main memory.
 struct LeastTime {
   double seconds = 0;               // the longer of all arithmetic and all bytes
-  double node_by_node_seconds = 0;  // the sum of that over nodes, which run one after the other
+  double node_by_node_seconds = 0;  // the same per node, summed over nodes
   Bound bound = Bound::memory;
   double intensity = 0;   // FLOPs of products per byte
-  double attainable = 0;  // FLOP/s of the roof there
+  double attainable = 0;  // FLOP/s of the roof at this intensity
   double ridge = 0;
 };
-// Throws an unsupported error where the device has no ceiling of the dtype.
+// Throws an unsupported error if the device has no ceiling for the dtype.
 LeastTime least_time(const CountedWork& work, std::string_view dtype, const Roofline& ceilings,
                      bool measured);
 LeastTime least_time(const CostRow& row);
 
 struct CostStudyOptions {
-  Protocol protocol = {};  // of no use: nothing is sampled
+  Protocol protocol = {};  // unused: nothing is sampled
   uint64_t seed = 42;
   Json settings = Json::object();
   std::function<bool()> interrupted = {};
@@ -62,7 +62,7 @@ class CostStudy {
   std::optional<Record> run(const CostRow& row, Record described) const;
 
  private:
-  Bytes memory_of(const CostRow& row) const;  // of the device whose ceilings they are
+  Bytes memory_of(const CostRow& row) const;  // of the device with these ceilings
 
   const Device& device_;
   CostStudyOptions options_;

@@ -1,4 +1,4 @@
-// The cost study in reports: the roofs of several devices, and every work on each of them.
+// Report section: the roofs of several devices, with every workload on each.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ struct PaperRoof {
   double at(double intensity) const { return std::min(flops_per_s, intensity * bytes_per_s); }
 };
 
-// Of one dtype, in the order of the records.
+// The roofs of one dtype, in the order of the records.
 struct PaperRoofs {
   std::vector<std::string> names = {};
   std::map<std::string, PaperRoof> by_name = {};
@@ -50,7 +50,7 @@ void add_work(const Record& record, PaperRoofs& roofs) {
   roofs.intensities.push_back(intensity);
 }
 
-// The works lie on the roof, so that one line through them, the ridge and both ends is the roof.
+// Workloads lie on the roof, so a line through them, the ridge and both ends draws the roof.
 Chart paper_chart(const std::string& dtype, PaperRoofs& roofs) {
   Chart chart{.id = "cost-roofs",
               .title = fmt::format("Roofs: {} (data sheets)", dtype),
@@ -88,8 +88,7 @@ Chart paper_chart(const std::string& dtype, PaperRoofs& roofs) {
   return chart;
 }
 
-// Of the first work: the device on which it could be done in the least time, and the one on which
-// in the most.
+// The devices with the shortest and the longest least time of the first workload.
 std::string least_words(const std::vector<Record>& rows) {
   const Record *quickest = nullptr, *slowest = nullptr;
   const auto least = [](const Record& record) {

@@ -1,5 +1,5 @@
-// The cost study: what has to be done, and what any device's ceilings allow at best. It counts, and
-// runs nothing.
+// The cost study: counts work and bounds its time by the ceilings of any device, without running
+// it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -115,7 +115,7 @@ class Costs final : public Study {
   }
 
   bool set_up(const StudySetup& setup) override {
-    // Rows are counted before the roofline has run, and its own section has what is measured.
+    // Rows are made before the roofline has run, and its own section shows what it measured.
     beside_measured_ = false;
     ops_ = {"gemm", "gemv", "attention", "layer"};
     dtypes_ = {"fp32", "bf16"};

@@ -30,7 +30,7 @@ std::string work_with_dtype(const Record& record) {
   return fmt::format("{}, {}", work_name(record), text_of(record.workload, "dtype"));
 }
 
-// In the order of first appearance.
+// Keeps the order of first appearance.
 void add_once(std::vector<std::string>& words, std::string word) {
   if (std::ranges::count(words, word) == 0) words.push_back(std::move(word));
 }

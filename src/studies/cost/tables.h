@@ -1,4 +1,4 @@
-// The cost study as people read it: counts, least times, sentences, and roofs in reports.
+// What the cost study shows: counts, least times, sentences and a report section.
 #pragma once
 
 #include <span>
@@ -11,15 +11,15 @@
 
 namespace ridgeline {
 
-// A row per work and device.
+// A row per workload and device.
 Table cost_csv(std::span<const Record> records);
-// A row per work: MACs, FLOPs, bytes, FLOPs per byte.
+// A row per workload: MACs, FLOPs, bytes, FLOPs per byte.
 Table cost_counts(std::span<const Record> records);
-// A row per work, a column per device: least time and what bounds it.
+// A row per workload, a column per device: the least time and what bounds it.
 Table cost_times(std::span<const Record> records);
 std::vector<std::string> cost_notes(std::span<const Record> records);
 
-// Several roofs, and every work on each of them.
+// The roofs of all devices, with every workload on each.
 ReportSection cost_section(const ReportContext& context);
 
 // What was counted, without its dtype: "layer decode, small, context 1024, batch 4, naive".

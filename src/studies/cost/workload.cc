@@ -97,7 +97,7 @@ Graph gemma_graph_of(const CostWorkload& workload) {
                      .attention = workload.form});
 }
 
-// Its sizes under the names of our own model's; heads have a width of their own.
+// A Gemma-3's sizes as a config of our own model, whose head_dim() does not apply.
 TransformerConfig sizes_of(const CostGemma& gemma) {
   return {.name = "gemma3-" + gemma.config.name,
           .d_model = gemma.config.hidden_size,
@@ -133,7 +133,7 @@ Graph graph_of(const CostWorkload& workload) {
              : attention_training_graph(attention_of(workload), workload.form);
 }
 
-// The scope whose nodes count; empty: all of them.
+// The scope whose nodes are counted; empty: all nodes.
 std::string_view counted_scope(CostOp op) {
   if (op == CostOp::self_attention) return "layers.0.attention";
   if (op == CostOp::mlp) return "layers.0.ffn";
@@ -277,7 +277,7 @@ std::optional<CachedText> cached_text(const CostWorkload& workload) {
 }
 
 int64_t CachedText::longest_context(Bytes memory) const {
-  const int64_t room = (memory - weights).count / batch_size;  // of one sequence
+  const int64_t room = (memory - weights).count / batch_size;  // per sequence
   if (room <= 0) return 0;
   const int64_t within = room / per_token.within_window.count;
   if (window == 0 || within <= window) return std::min(within, most);
@@ -299,7 +299,7 @@ CountedWork count_work(const CostWorkload& workload) {
   }
   const Graph graph = graph_of(workload);
   const std::vector<Cost> costs = node_costs(graph);
-  // The gradient of attention is a stage of its own, which prefill leaves out.
+  // Prefill leaves out attention's backward stage.
   const bool forward_only = workload.phase == CostPhase::prefill;
   const size_t end = forward_only ? graph.stages()[0].end : costs.size();
   for (size_t number = 0; number < end; ++number) {

@@ -1,5 +1,5 @@
-// What the cost study counts: products, attention, parts of a decoder layer, whole models. Counts
-// are those of the graphs that the other studies run.
+// What the cost study counts: products, attention, parts of a decoder layer, whole models, all from
+// the graphs that the other studies run.
 #pragma once
 
 #include <optional>
@@ -18,14 +18,14 @@ namespace ridgeline {
 
 enum class CostOp : uint8_t { gemm, gemv, attention, self_attention, mlp, layer, model };
 
-// `whole`: a product, which has no phases.
+// `whole` stands for a product, which has no phases.
 enum class CostPhase : uint8_t { whole, prefill, decode, fwd_bwd, full_step };
 
 struct CostOpInfo {
   CostOp op;
   std::string_view name;
   std::string_view summary;
-  bool has_attention;  // which is computed by one of several forms
+  bool has_attention;  // in one of several forms
   std::vector<CostPhase> phases;
 };
 std::span<const CostOpInfo> cost_ops();
@@ -50,14 +50,14 @@ std::span<const CostForm> cost_forms();
 std::string_view cost_form_name(AttentionForm form);
 AttentionForm parse_cost_form(std::string_view name);
 
-// A Gemma-3 in the place of our own model.
+// A Gemma-3, counted instead of our own model.
 struct CostGemma {
   Gemma3Config config;
-  std::string word;  // as it was given: a size or a file
+  std::string word;  // as given: a size or a file
   int64_t batch_size = 1;
   int64_t context_length = 1024;
 };
-// Throws a usage error for a context that no model was made for.
+// Throws a usage error for a context beyond a model's positions.
 std::vector<CostGemma> gemmas_of(const std::vector<std::string>& words,
                                  const std::vector<int64_t>& contexts, int64_t batch_size);
 
@@ -67,9 +67,9 @@ struct CostWorkload {
   AttentionForm form = AttentionForm::plain;
   DType dtype = DType::f32;
   GemmShape shape = {};          // of products
-  TransformerConfig model = {};  // of all others; of a Gemma-3 its sizes
+  TransformerConfig model = {};  // of all other ops; a Gemma-3's sizes if there is one
   std::optional<CostGemma> gemma = {};
-  bool causal = false;  // of attention alone: in layers it always is
+  bool causal = false;  // of the attention op; layers always are causal
 };
 
 // The study's axes.
@@ -79,43 +79,43 @@ struct CostMatrix {
   std::vector<AttentionForm> forms = {AttentionForm::plain, AttentionForm::fused};
   std::vector<DType> dtypes = {DType::f32};
   std::vector<int64_t> sizes = {256, 1024, 4096};  // of square products
-  std::vector<GemmShape> shapes = {};              // of further ones; the op follows from them
+  std::vector<GemmShape> shapes = {};              // of further products: N = 1 is a gemv
   std::vector<TransformerConfig> models = {};
-  std::vector<CostGemma> gemmas = {};  // of which whole models are counted
+  std::vector<CostGemma> gemmas = {};  // counted as whole models only
   bool causal = false;
 };
-// Phases that an op does not have are left out of it; throws a usage error where no op has one.
+// Skips phases that an op does not have. Throws a usage error for a phase that no op has.
 std::vector<CostWorkload> expand_matrix(const CostMatrix& matrix);
 
-// What is counted, node by node. Products run one after the other with everything else, so that the
-// sum over nodes of what bounds each is a time, too.
+// The cost of a workload and of each node. Nodes run one after the other, so that the sum of their
+// least times is a bound for a program that fuses nothing.
 struct CountedWork {
   Cost total;
-  double product_bytes = 0;  // of the nodes that multiply matrices, attention among them
-  std::vector<Cost> nodes;   // that cost something
+  double product_bytes = 0;  // of nodes with matrix products, including attention
+  std::vector<Cost> nodes;   // without those that move no bytes
 };
 CountedWork count_work(const CostWorkload& workload);
 
-// Of a model that writes text: its weights, and keys and values of its context.
+// The memory of a model that generates text: its weights, and the cache of its context.
 struct CachedText {
   Bytes weights, cache;
   Gemma3TokenBytes per_token;  // of one sequence
-  // The longest context with whose cache the weights fill no more than the memory, working memory
-  // left aside; as long as the model may be used. 0: none.
+  // The longest context whose cache fits beside the weights, without working memory, up to the
+  // model's positions; 0 if none fits.
   int64_t longest_context(Bytes memory) const;
 
   int64_t batch_size = 1;
-  int64_t window = 0;  // 0: no layer slides
+  int64_t window = 0;  // 0: no layer has a sliding window
   int64_t most = 0;    // positions
 };
-// Empty for what is no prefill or decode of a whole model.
+// Only for prefill and decode of a whole model; else empty.
 std::optional<CachedText> cached_text(const CostWorkload& workload);
 
 Json workload_json(const CostWorkload& workload);
-std::string label(
-    const CostWorkload& workload);  // "layer decode small context=1024 batch=4 naive bf16"
+// "layer decode small context=1024 batch=4 naive bf16".
+std::string label(const CostWorkload& workload);
 
-// Flags that give this workload alone, behind "ridgeline cost".
+// The words after "ridgeline cost" that select only this workload.
 std::string to_command(const CostWorkload& workload);
 
 inline constexpr const char* kCostConvention =
