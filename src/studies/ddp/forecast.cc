@@ -12,7 +12,7 @@ namespace ridgeline {
 namespace {
 
 constexpr int kWarmups = 2, kSamples = 5;
-constexpr size_t kSizes = 3;  // of a kind of collective that are timed, of those that a step has
+constexpr size_t kSizes = 3;  // timed per kind of collective
 
 struct TimedSize {
   double bytes = 0, seconds = 0;
@@ -28,7 +28,7 @@ double slowest(Communicator& host, double mine) {
   return std::ranges::max(gathered(host, mine));
 }
 
-// Between sizes that were timed along a straight line, beyond them in proportion.
+// Interpolates linearly between timed sizes; above them, time is proportional to size.
 double time_of_size(const std::vector<TimedSize>& sizes, double bytes) {
   const auto above =
       std::ranges::find_if(sizes, [&](const TimedSize& each) { return each.bytes >= bytes; });
@@ -39,7 +39,7 @@ double time_of_size(const std::vector<TimedSize>& sizes, double bytes) {
   return below.seconds + part * (above->seconds - below.seconds);
 }
 
-// The smallest, the middle and the largest of what a step communicates, in elements.
+// The smallest, the middle and the largest size of the step's collectives, in elements.
 std::vector<int64_t> sizes_to_time(const std::vector<CollectiveRun>& runs, CollectiveKind kind) {
   std::set<int64_t> counts;
   for (const CollectiveRun& run : runs)
@@ -84,14 +84,15 @@ TimesByKind time_collectives(Communicator& host, Communicator& collectives, Devi
 }
 
 struct SilentSample {
-  double seconds = 0;     // of this rank,
-  double together_s = 0;  // and until all are done
+  double seconds = 0;     // of this rank
+  double together_s = 0;  // until all ranks are done
   std::vector<CollectiveRun> collectives;
   int64_t began_ns = 0;
 };
 
-// The middle one by the time of all ranks, or of rank 0 while the others wait. Ranks that share
-// processors may take turns: then one of them is done long before all are.
+// The median sample by the time until all ranks are done, or, if `alone`, of rank 0 while the
+// others wait. Ranks that share processors may take turns, so that one is done long before the
+// last.
 SilentSample run_silently(Communicator& host, const SilentStep& silent, bool alone) {
   std::vector<SilentSample> samples;
   for (int i = 0; i < kWarmups + kSamples; ++i) {

@@ -1,5 +1,5 @@
-// What a step of several ranks should take, by its computation without collectives and by its
-// collectives without computation, both of them measured on these ranks just before.
+// Predicts the time of a step on several ranks from two measurements on these ranks: its
+// computation without collectives, and its collectives without computation.
 #pragma once
 
 #include <functional>
@@ -12,14 +12,14 @@
 namespace ridgeline {
 
 struct StepForecast {
-  double compute_alone_s = 0;  // of rank 0 while the others wait
-  PredictedStep step;          // its compute_s: of the slowest rank, all of them side by side
-  // While collectives are hidden, computation takes so many times as long: ranks that communicate
-  // with a thread of their own share the processors of their host with those that compute.
+  double compute_alone_s = 0;  // of rank 0, while the others wait
+  PredictedStep step;          // compute_s: of the slowest rank, all ranks at once
+  // By how much hidden collectives slow computation down: the threads that communicate share the
+  // host's processors with those that compute.
   double sharing = 1;
 };
 
-// A step that runs without communication; its collectives say when they would have been.
+// A step that runs without communication; its collectives hold when they would have run.
 struct SilentStep {
   std::function<double()> run_s;
   std::function<std::vector<CollectiveRun>()> collectives;
@@ -28,14 +28,13 @@ struct SilentStep {
 // How ranks of one host share its processors.
 struct SharedHost {
   int ranks = 1;
-  int threads = 0;  // that compute, of each rank; 0: a GPU does
+  int threads = 0;  // of each rank, that compute; 0: a GPU computes
   int processors = 1;
 
   double sharing() const;
 };
 
-// All ranks call it together: `host` keeps them in step, `collectives` works on the memory of the
-// device.
+// Called by all ranks together: `host` synchronises them, `collectives` works on device memory.
 StepForecast forecast_step(Communicator& host, Communicator& collectives, Device& device,
                            const SilentStep& silent, const SharedHost& shared);
 

@@ -15,8 +15,7 @@ constexpr int kMostRanks = 4096;
 constexpr int64_t kMostShards = 1 << 20;
 // AdamW reads a weight, its gradient and both moments, and writes three of them, in fp32.
 constexpr double kOptimizerBytes = 7 * 4;
-constexpr double kNoticeable =
-    0.1;  // the part of a step from which communication is said to be exposed
+constexpr double kNoticeable = 0.1;  // share of a step from which exposed communication is noted
 
 std::string ms(double seconds) {
   return fmt::format("{:.4g}", seconds * 1e3);
@@ -66,7 +65,7 @@ PredictedStep Calculator::step(ParallelStrategy strategy, CollectiveAlgorithm al
                                int ranks) const {
   std::vector<double> bytes = info(strategy).shards_parameters ? model_.units : model_.tensors;
   for (double& each : bytes) each *= chosen().compute_bytes;
-  double most = 0;  // a collective for each
+  double most = 0;  // one collective per tensor or unit
   if (strategy == ParallelStrategy::flat) most = HUGE_VAL;
   if (strategy == ParallelStrategy::bucketed || strategy == ParallelStrategy::sharded)
     most = bucket_bytes(ranks, algorithm);
@@ -169,7 +168,7 @@ Table Calculator::hiding() const {
   for (const ParallelStrategy strategy : options_.strategies)
     for (const int64_t all : options_.ranks) {
       const auto ranks = static_cast<int>(all);
-      // The last micro-batch has most to hide: gradients go with it, of fsdp beside its gathers.
+      // The last micro-batch has the most to hide: gradients, and with fsdp its own gathers.
       const auto bandwidth =
           hiding_bandwidth(chosen(), strategy, ranks, options_.tokens_at_a_time(), rate);
       const auto needed =

@@ -1,4 +1,4 @@
-// Flags of the calculator: the network and the device on paper.
+// Flags of the calculator: the network and the device that it assumes.
 #pragma once
 
 #include <string>
@@ -17,18 +17,18 @@ struct PredictFlags {
   int ranks_per_node = 8;
   std::string dtype = "bf16";
   Words gpus = {"H100-SXM"};
-  double peak_tflops = 0;          // 0: of the GPU's data sheet
-  std::string device_memory = {};  // empty: of the GPU's data sheet
+  double peak_tflops = 0;          // 0: the GPU's data sheet
+  std::string device_memory = {};  // empty: the GPU's data sheet
   double utilisation = 0.5;
-  std::vector<int64_t> mesh = {};  // fsdp ranks and tensor-parallel ranks; empty: no such account
+  std::vector<int64_t> mesh = {};  // fsdp and tensor-parallel ranks; empty: no mesh
   std::vector<int64_t> mesh_links = {1, 1};
 };
 
 inline constexpr const char* kPredict = "--predict";
-// --predict, and those that need it.
+// Adds --predict and the flags that need it.
 void add_predict_flags(Flags& flags, PredictFlags* predict);
 
-// What these flags decide of the options. Throws usage errors.
+// The options that these flags determine. Throws usage errors.
 PredictOptions predict_options(const PredictFlags& flags);
 
 }  // namespace ridgeline

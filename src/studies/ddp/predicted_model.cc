@@ -1,3 +1,4 @@
+// Builds the calculator's models: parameters, FLOPs and saved activations per token.
 #include <limits>
 
 #include "graph/scope.h"
@@ -17,7 +18,7 @@ TrainedModel trained(const TransformerConfig& config, ModelPrecision precision, 
   const ModelWorkload workload{
       .config = config, .precision = precision, .mode = Mode::compiled, .size = config.name};
   CompileOptions options = model_options(workload, device);
-  options.budget = Bytes{std::numeric_limits<int64_t>::max()};  // nothing is computed again
+  options.budget = Bytes{std::numeric_limits<int64_t>::max()};  // nothing is recomputed
   const Executable step(model_trace(workload, Scenario::full_step, optimizer_of(workload, {})),
                         device, std::move(options));
   const auto tokens = static_cast<double>(config.batch_size * config.context_length);

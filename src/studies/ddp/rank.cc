@@ -24,7 +24,7 @@
 namespace ridgeline {
 namespace {
 
-constexpr int kHashedSteps = 3;  // after which ranks compare their parameters
+constexpr int kHashedSteps = 3;  // steps after which ranks compare parameters
 const AdamWOptions kDdpOptimizer = {};
 
 uint64_t mixed(uint64_t x) {
@@ -48,7 +48,7 @@ std::string host_of(const Communicator& communicator) {
 }
 
 struct HostPlace {
-  int rank = 0, ranks = 1;  // among those of its host
+  int rank = 0, ranks = 1;  // among the ranks of its host
 };
 
 HostPlace place_on_host(Communicator& communicator) {
@@ -100,11 +100,11 @@ class DdpRank {
         over_device_(communicator_over(*device_, communicator, request.workload.backend)),
         inputs_(*device_, {.seed = request.seed}) {}
 
-  // The step, ready to run, with this communicator.
+  // Prepares the step to run with these collectives.
   void prepare(Communicator& collectives) {
     step_.emplace(ddp_trace(request_.workload), *device_,
                   ddp_options(request_.workload, *device_, &collectives));
-    // The first one compiles, the others find what it has left on the disk.
+    // Rank 0 compiles first, so that the others find its kernels in the cache on disk.
     if (communicator_.rank() == 0) step_->prepare();
     communicator_.barrier();
     if (communicator_.rank() != 0) step_->prepare();
@@ -116,7 +116,7 @@ class DdpRank {
     steps_ = 0;
   }
 
-  // What a step should take; takes the place of one that was prepared.
+  // Predicts the time of a step. Discards a step that was prepared.
   StepForecast forecast() {
     const auto silent = make_silent_communicator(collectives().facts());
     prepare(*silent);
@@ -131,14 +131,14 @@ class DdpRank {
     return found;
   }
 
-  // Milliseconds of the step on this rank.
+  // Runs a step and returns its milliseconds on this rank.
   double run_ms() {
     inputs_.set_step(*step_, ++steps_, kDdpOptimizer);
     communicator_.barrier();
     return run_step_ms();
   }
 
-  // The same, and what was computed and communicated when.
+  // Runs a step and returns when it computed and communicated.
   RankTimeline traced_step() {
     SliceObserver observer(*device_);
     step_->set_observer(&observer);
@@ -150,7 +150,7 @@ class DdpRank {
     return observer.timeline(step_->collectives(), began);
   }
 
-  // A sum over the elements of all parameters, so that shards have their part of it.
+  // A sum over the elements of all parameters, so that the hashes of shards add up.
   ParametersHash hash() {
     uint64_t sum = 0;
     const std::vector<Parameter> parameters = transformer_parameters(config_);
@@ -171,7 +171,7 @@ class DdpRank {
 
   Executable& step() { return *step_; }
   Device& device() { return *device_; }
-  // Over the memory of the device; `communicator` is that of hosts.
+  // For device memory; communicator_ connects the hosts.
   Communicator& collectives() { return over_device_ ? *over_device_ : communicator_; }
 
  private:
@@ -189,13 +189,13 @@ class DdpRank {
   TransformerConfig config_;
   HostPlace place_;
   std::unique_ptr<Device> device_;
-  std::unique_ptr<Communicator> over_device_;  // null: the device's memory is the host's
+  std::unique_ptr<Communicator> over_device_;  // null: the device uses host memory
   std::optional<Executable> step_;
   ModelInputs inputs_;
   int64_t steps_ = 0;
 };
 
-// Why a rank runs eagerly; empty: all run as asked.
+// Why some rank runs eagerly; empty if all run as requested.
 std::string fallback_of_any(Communicator& communicator, const std::string& mine) {
   const std::vector<double> all = gathered(communicator, mine.empty() ? 0 : 1);
   const auto first = std::ranges::find(all, 1.0);

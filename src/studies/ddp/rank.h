@@ -1,4 +1,4 @@
-// What each rank does for a row: builds its step, trains in step with the others, and counts.
+// One rank's part of a row: builds its step, trains in step with the other ranks, and measures.
 #pragma once
 
 #include <functional>
@@ -14,40 +14,40 @@
 
 namespace ridgeline {
 
-// What rank 0 asks of all.
+// What rank 0 asks of all ranks.
 struct DdpRequest {
   DdpWorkload workload;
   RankDeviceOptions device = {};
   Protocol protocol = {};
   uint64_t seed = 42;
   bool verify = true;
-  std::string trace = {};  // where rank 0 writes a step of all ranks; empty: nowhere
+  std::string trace = {};  // file for a step of all ranks; empty: none
 };
 Json to_json(const DdpRequest& request);
 
-// In each sample the slowest rank's step, and the most that a rank has spent in collectives, and
-// waited for them.
+// The series of a row. Each sample holds the maximum over ranks: of the step, of the time in
+// collectives, and of the time that computation waited for them.
 inline constexpr const char* kDdpStep = "step";
 inline constexpr const char* kDdpCommunication = "communication";
 inline constexpr const char* kDdpExposed = "exposed";
 
-// For studies/ranks/tasks.h. The record has series, protocol, memory of a rank, and as metrics what
-// was communicated, what the step should have taken (forecast.h), and a hash of the parameters
-// after a few steps, which verification compares between ranks that hold whole parameters; of
-// shards there is nothing to compare.
+// A RankTask (studies/ranks/tasks.h). The record holds series, protocol, memory per rank, and as
+// metrics the communication, the predicted step (forecast.h) and a hash of the parameters after a
+// few steps. Verification compares the hash between ranks that hold whole parameters; shards have
+// nothing to compare.
 std::string ddp_label(const Json& request);
 Record ddp_task(Communicator& communicator, const Json& request,
                 const std::function<bool()>& interrupted);
 
-// By the hashes of all ranks: of whole parameters that of rank 0, which all should have; of shards
-// the sum, which is that of whole ones.
+// Combines the hashes of all ranks. Ranks with whole parameters should all have rank 0's; the
+// hashes of shards add up to that of whole parameters.
 struct ParametersHash {
   uint64_t value = 0;
   bool is_same = true;
 };
 ParametersHash parameters_hash(std::span<const uint64_t> of_ranks, bool is_sharded);
 
-// The step of one rank; needs a communicator to run.
+// The step of one rank. Without a communicator it can be planned, but not run.
 Trace ddp_trace(const DdpWorkload& workload);
 CompileOptions ddp_options(const DdpWorkload& workload, const Device& device,
                            Communicator* communicator);

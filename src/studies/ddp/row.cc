@@ -37,7 +37,7 @@ Record DdpRunner::describe(const DdpWorkload& workload, const Record& blank) con
 }
 
 double DdpRunner::expected_s(const DdpWorkload& workload, const Record& described) const {
-  constexpr double kDrawS = 12e-9;  // of one parameter on the host
+  constexpr double kDrawS = 12e-9;  // to draw one parameter on the host
   constexpr double kRunsBesideSamples = 4;
   const TransformerConfig& config = workload.model.config;
   const auto parameters = static_cast<double>(parameter_count(config));

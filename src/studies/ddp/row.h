@@ -1,4 +1,4 @@
-// One row of training on several ranks: one model, one strategy, one backend, one number of ranks.
+// One row of the ddp study: a model, a strategy, a backend and a number of ranks.
 #pragma once
 
 #include <functional>
@@ -17,18 +17,18 @@ struct DdpOptions {
   uint64_t seed = 42;
   bool verify = true;
   Json settings = Json::object();
-  std::string trace = {};  // of one row
+  std::string trace = {};  // file for the trace of the only row
   std::function<bool()> interrupted = {};
 };
 
 class DdpRunner {
  public:
-  // `world`: null where this program starts the ranks.
+  // `world` is null if this program starts the ranks.
   DdpRunner(Device& device, DdpOptions options, World* world);
 
   Record describe(const DdpWorkload& workload, const Record& blank) const;
   double expected_s(const DdpWorkload& workload, const Record& described) const;
-  Bytes predicted_peak(const DdpWorkload& workload) const;  // of one rank
+  Bytes predicted_peak(const DdpWorkload& workload) const;  // per rank
   std::optional<Record> run(const DdpWorkload& workload, Record described);
 
  private:

@@ -1,3 +1,4 @@
+// Report section: the time of a training step by strategy, with its exposed communication.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +14,7 @@
 namespace ridgeline {
 namespace {
 
-// One bar per strategy: how long it waits for communication, and the rest.
+// One bar per strategy: exposed communication, and the rest of the step.
 Chart step_chart(const std::vector<const Record*>& rows) {
   constexpr size_t kMostBars = 24;
   Chart chart{.kind = Chart::Kind::stacked_bars,
@@ -36,7 +37,7 @@ Chart step_chart(const std::vector<const Record*>& rows) {
       if (ms > 0)
         chart.series[static_cast<size_t>(series)].points.push_back(
             {at, ms, quantity_text(Quantity::milliseconds, ms)});
-    // The interval is that of the whole step, at the end of its bar.
+    // The interval of the whole step is drawn at the end of its bar.
     ChartPoint& last = chart.series[waited > 0 ? 1 : 0].points.back();
     if (whole && whole->has_interval()) {
       last.low = whole->low;
@@ -53,8 +54,8 @@ Chart step_chart(const std::vector<const Record*>& rows) {
   return chart;
 }
 
-// Whose median is the smallest, how long it waits, and what the engine says of every other
-// strategy beside it.
+// The strategy with the smallest median and its exposed communication; the certainty is that of the
+// verdicts against every other strategy.
 void answer_training(const ReportContext& context, const std::vector<const Record*>& rows,
                      ReportSection& section) {
   const Record* best = nullptr;
@@ -84,7 +85,7 @@ void answer_training(const ReportContext& context, const std::vector<const Recor
           : certainty_of_times(context, "ddp", "The median of the slowest rank, of one strategy.");
 }
 
-// What tells a view from others of the same place: ", by mpirun, machine 1f2e".
+// What distinguishes a view from others of the same place: ", by mpirun, machine 1f2e".
 std::string apart_words(const Record& record, const std::vector<const Record*>& alike) {
   struct Fact {
     const char* word;
@@ -128,7 +129,7 @@ ReportSection ddp_section(const ReportContext& context) {
   }
   if (!section.empty())
     for (const std::string& note : ddp_notes(context.input.records, *context.verdicts))
-      // Of several models a note has its own name.
+      // With several views, notes name their model themselves.
       section.sentences.push_back(shown(
           views.size() == 1 ? named_model(note, views.begin()->second.front()->workload) : note,
           400));

@@ -1,5 +1,5 @@
-// Training on several ranks: steps under each strategy, measured, and a calculator that says on
-// paper what strategies need and how long their steps take.
+// The ddp study: measures training steps on several ranks under each strategy; its calculator
+// predicts their memory and time on paper.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -151,12 +151,12 @@ class Ddp final : public Study {
     return {{"--trace", trace_}};
   }
 
-  // A model so small that two ranks of a small machine take a moment.
+  // A model so small that two ranks train it quickly on a small machine.
   bool set_up(const StudySetup& setup) override {
     axes_.overrides = {.d_model = 64, .d_ff = 256, .layers = 2, .heads = 4, .vocabulary = 1000};
     axes_.context_lengths = {64};
     axes_.batch_size = 2;
-    ranks_.asked_backends = {"threads"};  // needs nothing that may not be here
+    ranks_.asked_backends = {"threads"};  // the one backend that is always available
     ranks_.set_ranks({2});
     return setup.attempt == 0;
   }

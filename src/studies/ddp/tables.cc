@@ -146,8 +146,8 @@ void tell_predicted(const DdpGroups& groups, std::vector<std::string>& notes) {
   }
 }
 
-// Threads add in the order of ranks, and two numbers have one sum. A GPU adds in one order where it
-// was told to.
+// Whether sums have one order: threads add in the order of ranks, and two ranks have only one sum.
+// A GPU has a fixed order only if it is deterministic.
 bool has_one_order(const Record& record) {
   if (!text_of(record.settings, "gpu").empty() && text_of(record.settings, "deterministic").empty())
     return false;

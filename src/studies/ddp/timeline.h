@@ -1,4 +1,4 @@
-// What a rank computes and communicates in one step, and when.
+// Records when a rank computes and communicates in one step.
 #pragma once
 
 #include <string>
@@ -11,14 +11,14 @@
 
 namespace ridgeline {
 
-// The kernels of a step one after the other, by the device's own clock where it has a queue.
+// Times the kernels of a step, by the device's own clock if it has a queue.
 class SliceObserver final : public KernelObserver {
  public:
   explicit SliceObserver(Device& device) : device_(device) {}
   void before(const KernelRun& run) override;
   void after(const KernelRun& run) override;
 
-  // With the collectives of the same step, behind its beginning.
+  // The kernels, with the collectives of the same step. Times count from `began_ns`.
   RankTimeline timeline(const std::vector<CollectiveRun>& collectives, int64_t began_ns) const;
 
  private:
@@ -31,7 +31,7 @@ class SliceObserver final : public KernelObserver {
   std::vector<Seen> seen_;
 };
 
-// By rank, on all of them.
+// Gathers the timelines of all ranks, in their order, on every rank.
 std::vector<RankTimeline> timelines_of_all(Communicator& communicator, const RankTimeline& mine);
 
 }  // namespace ridgeline

@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kMegabyte = 1'000'000;
 constexpr int64_t kMostDdpRanks = 256;
 
-// Sizes by the names that records have for them.
+// Model sizes by their JSON keys.
 struct SizeKey {
   const char* key;
   int64_t TransformerConfig::*size;

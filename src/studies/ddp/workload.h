@@ -1,4 +1,4 @@
-// What the study of training on several ranks measures: a model, a strategy, and who communicates.
+// A workload of the ddp study: a model, a strategy, ranks and a backend.
 #pragma once
 
 #include <string>
@@ -11,16 +11,16 @@
 namespace ridgeline {
 
 struct DdpWorkload {
-  ModelWorkload model;  // its batch is that of one rank
+  ModelWorkload model;  // its batch size is per rank
   Distribution distribution;
   std::string backend = "threads";
-  int threads = 1;  // that compute, of each rank; another one communicates
+  int threads = 1;  // of each rank, that compute; one more communicates
 };
 
 // "bucketed 25.0 MB small context=128 batch=4 fp32, compiled, 4 ranks by threads".
 std::string label(const DdpWorkload& workload);
 
-// As a request carries it.
+// The form in which requests hold it.
 Json to_json(const DdpWorkload& workload);
 DdpWorkload ddp_workload(const Json& json);  // throws a usage error
 
@@ -28,11 +28,11 @@ struct DdpMatrix {
   std::vector<ModelWorkload> models;
   std::vector<std::string> backends, strategies;
   std::vector<int64_t> ranks, bucket_mb;
-  int threads = 0;        // of each rank; 0: the available ones, shared out
-  int ranks_of_host = 0;  // among which they are; 0: all are on this host
+  int threads = 0;        // of each rank; 0: an equal share of the available ones
+  int ranks_of_host = 0;  // that share them; 0: all ranks are on this host
 };
-// In the order of backends and ranks first, so that one group of ranks serves many rows. Buckets
-// are an axis of `bucketed` alone.
+// Backends and ranks vary slowest, so that one group of ranks serves many rows. Only `bucketed`
+// rows vary the bucket size.
 std::vector<DdpWorkload> expand_matrix(const DdpMatrix& matrix);
 
 }  // namespace ridgeline
