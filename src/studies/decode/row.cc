@@ -99,7 +99,8 @@ Verification LayerStudy::verify(const LayerWorkload& workload, const Executable&
 std::optional<Record> LayerStudy::run(const LayerWorkload& workload, Record described) {
   return try_row(std::move(described), label(workload), [&](Record& record) {
     expect_within_budget(*record.memory.predicted_peak, device_);
-    if (options_.verify) values_.expected(workload);  // its memory is not the row's
+    if (options_.verify)
+      values_.expected(workload);  // computed first, so that its memory does not count
     const auto planned =
         planned_.take(record, layer_trace(workload), device_, layer_compile_options(workload));
     Executable& executable = *planned;

@@ -1,6 +1,6 @@
-// One row of the layer study: counts, predicts, verifies and times a part of a layer.
+// One row of the decode study: counts, predicts, verifies and times a part of a layer.
 //
-//   LayerStudy study(device, {.ceilings = ceilings});
+//   LayerStudy study(device, {.roofline = measured});
 //   Record record = study.run(workload, study.describe(workload, blank)).value();
 #pragma once
 
@@ -17,12 +17,12 @@
 
 namespace ridgeline {
 
-// What bounds a device: measured, or on paper.
+// The ceilings of a device: measured, or of its data sheet.
 struct LayerCeilings {
   Roofline roofline;
   bool measured = false;
 };
-// Those that were measured here; else a GPU's data sheet; empty: neither has the dtype.
+// The measured ceilings, else those of a GPU's data sheet; empty if neither has the dtype.
 std::optional<LayerCeilings> layer_ceilings(const std::optional<Roofline>& measured,
                                             const DeviceFacts& facts, std::string_view dtype);
 
@@ -30,9 +30,9 @@ struct LayerStudyOptions {
   Protocol protocol = {.warmups = 3, .time_budget_s = 1};
   uint64_t seed = 42;
   bool verify = true;
-  bool cold = true;  // empty the last cache before every sample
+  bool cold = true;  // flush the last-level cache before every sample
   Json settings = Json::object();
-  std::optional<Roofline> roofline = {};  // as measured; empty: it was not
+  std::optional<Roofline> roofline = {};  // measured ceilings; empty: none
   std::function<bool()> interrupted = {};
 };
 

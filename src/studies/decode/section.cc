@@ -1,4 +1,4 @@
-// The layer study in reports: parts of a layer below the roof, prefill against decode.
+// Report section: parts of a decoder layer below the roof, prefill against decode.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,11 +18,11 @@ namespace {
 struct LayerDot {
   const Record* record = nullptr;
   double intensity = 0, flops_per_s = 0;
-  double low = ChartPoint::kNone, high = ChartPoint::kNone;  // the interval of the samples, FLOP/s
+  double low = ChartPoint::kNone, high = ChartPoint::kNone;  // confidence interval, FLOP/s
   std::optional<double> ridge = {}, attainable = {};         // FLOP/byte; FLOP/s
 };
 
-// Prefill with and without a cache is the same but for what it stores.
+// Prefill with and without a cache differs only in what it stores: one of them is drawn.
 bool is_drawn(const Record& record) {
   return text_at(record.workload, "phase") == "decode" || text_at(record.workload, "cache") == "on";
 }
@@ -63,7 +63,7 @@ std::string dot_text(const LayerDot& dot) {
   return text;
 }
 
-// Every work lies on the roof with what it may reach, so that one of them and the ridge give it.
+// The roof through the ridge and one dot's attainable rate, which lies on it.
 std::optional<ChartSeries> roof_of(const std::vector<LayerDot>& dots, double low, double high) {
   const auto known = std::ranges::find_if(
       dots, [](const LayerDot& dot) { return dot.ridge && dot.attainable && *dot.ridge > 0; });
@@ -122,7 +122,8 @@ Chart layer_chart(const std::vector<LayerDot>& dots) {
   return chart;
 }
 
-// Why its ridge is not that of the roofline of everything: decoding loads, and does not store.
+// Says that the ridge is that of loads, which decoding mostly does, if it differs from the
+// roofline's.
 std::string ridge_words(const ReportContext& context, const std::vector<LayerDot>& dots) {
   const auto known =
       std::ranges::find_if(dots, [](const LayerDot& dot) { return dot.ridge.has_value(); });

@@ -1,5 +1,5 @@
-// The layer study: attention and MLP of a Gemma-3 layer, a prompt against one more token, with and
-// without a cache.
+// The decode study: attention and MLP of a Gemma-3 layer, prefill against decode, with and without
+// a cache.
 #include <fmt/format.h>
 
 #include "base/error.h"
@@ -82,7 +82,7 @@ class Decode final : public Study {
              fmt::format("{:.4g}", flops_done(cost) / static_cast<double>(cost.bytes.count))}};
   }
 
-  // Half a minute's worth.
+  // Takes about half a minute.
   bool set_up(const StudySetup& setup) override {
     layer_ = true;
     matrix_.prompts = {128};

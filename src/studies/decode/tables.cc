@@ -46,7 +46,7 @@ double bytes_of(const Record& record) {
   return static_cast<double>(record.cost->forward.bytes.count);
 }
 
-// The rows of one model, kind of layer, dtype, device and implementation, by what else they are.
+// The rows of one model, kind of layer, dtype, device and implementation.
 struct LayerGroup {
   std::string name;  // "270m bf16 compiled cpu"
   std::vector<const Record*> rows;
@@ -65,7 +65,7 @@ struct LayerGroup {
         return row;
     return nullptr;
   }
-  // In growing order.
+  // Distinct values of a size, in increasing order.
   std::vector<double> values(const char* key) const {
     std::vector<double> found;
     for (const Record* row : rows) found.push_back(count_of(*row, key));
@@ -92,12 +92,12 @@ std::vector<LayerGroup> layer_groups(const std::vector<const Record*>& rows) {
   return groups;
 }
 
-// "arithmetic's": whose roof lies above a row.
+// Which roof limits a row: "memory's" or "arithmetic's".
 std::string whose_roof(const Record& row) {
   return layer_word(row, "bound") == name(Bound::memory) ? "memory's" : "arithmetic's";
 }
 
-// "does 310 FLOPs per byte, above the ridge of 71"; behind a row of the same ridge: "does 1.2,
+// "does 310 FLOPs per byte, above the ridge of 71"; after a row with the same ridge: "does 1.2,
 // below it".
 std::string against_ridge(const Record& row, const Record* before = nullptr) {
   const auto intensity = layer_metric(row, "intensity"), ridge = layer_metric(row, "ridge");
@@ -109,13 +109,13 @@ std::string against_ridge(const Record& row, const Record* before = nullptr) {
                      *intensity < *ridge ? "below" : "above", *ridge);
 }
 
-// ", so that its roof is arithmetic's"; empty: not known.
+// ", so that its roof is arithmetic's"; empty if unknown.
 std::string roof_words(const Record& row) {
   return layer_metric(row, "ridge") ? fmt::format(", so that its roof is {}", whose_roof(row)) : "";
 }
 
-// ", and reaches 62 % of memory's roof: memory bounds it", by the rule of the roofline; empty: not
-// known.
+// ", and reaches 62 % of memory's roof: memory bounds it", by the roofline's rule; empty if
+// unknown.
 std::string reached(const Record& row) {
   const auto least = layer_metric(row, "predicted_ms");
   const auto ms = median_of(row, "forward");
@@ -142,15 +142,15 @@ void explain_bounds(const LayerGroup& group, std::vector<std::string>& notes) {
           "own keys and values",
           group.name, prompt, batch, against_ridge(*prefill), roof_words(*prefill), prompt * batch,
           against_ridge(*decode), roof_words(*decode), batch));
-      break;  // the smallest batch says it
+      break;  // the smallest batch suffices
     }
 }
 
-// Where decode's MLP crosses the ridge. Work grows with the batch, bytes do so from those of the
-// weights on: 2 macs B = ridge (weights + activations B).
+// The batch B at which decode's MLP crosses the ridge. FLOPs are proportional to the batch; bytes
+// are those of the weights plus a term in proportion: 2 macs B = ridge (weights + activations B).
 struct Crossing {
-  double ridge, weights, flops, bytes;  // FLOP/byte; bytes; FLOPs and bytes of a sequence
-  double first, last;                   // batches that it was found from
+  double ridge, weights, flops, bytes;  // FLOP/byte; bytes; FLOPs and bytes per sequence
+  double first, last;                   // batches it was computed from
 
   std::optional<double> batch() const {
     const double gain = flops - ridge * bytes;
@@ -345,7 +345,7 @@ std::vector<std::string> layer_notes(std::span<const Record> records) {
   };
   for (const LayerGroup& group : layer_groups(rows)) {
     explain_bounds(group, notes);
-    // The MLP of decode is the same behind every prompt.
+    // Decode's MLP does not depend on the prompt.
     const std::vector<double> prompts = group.values("prompt_length");
     if (!prompts.empty()) add(crossing_note(group, prompts.front()));
     explain_cache(group, notes);

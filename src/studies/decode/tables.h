@@ -1,4 +1,4 @@
-// The layer study as people read it: CSV, a terminal table, and sentences.
+// What the decode study shows: CSV, a terminal table, sentences and a report section.
 #pragma once
 
 #include <span>
@@ -11,16 +11,14 @@
 
 namespace ridgeline {
 
-// One row per record: part, phase, cache, prompt_length, batch_size, macs, flops, bytes, intensity,
-// bound, predicted_ms, median_ms, tokens_per_s, roof_pct, and what tells it from others. Rows that
-// are not "success" have no times.
+// One row per record. Rows that are not "success" have no times.
 Table layer_csv(std::span<const Record> records);
 Table layer_summary(std::span<const Record> records);
 
-// What bounds prefill and decode and why, the batch at which decode's MLP crosses the ridge, what a
-// cache saves, and the shares of attention and MLP.
+// Notes on what bounds prefill and decode, the batch at which decode's MLP crosses the ridge, what
+// a cache saves, and the shares of attention and MLP.
 std::vector<std::string> layer_notes(std::span<const Record> records);
-// Of these the sentence about what bounds prefill and decode; empty: no rows say it.
+// One sentence on what bounds prefill and decode; empty without rows of both.
 std::string layer_bounds(std::span<const Record> records);
 ReportSection layer_section(const ReportContext& context);
 

@@ -14,9 +14,9 @@
 namespace ridgeline {
 namespace {
 
-constexpr int64_t kLongestPlain = 2048;  // beyond, the scores of the plain form fill the memory
+constexpr int64_t kLongestPlain = 2048;  // in tokens; the plain form's scores grow as the square
 
-// What identifies weights and results, whatever the batch, the cache and the mode.
+// Identifies weights and results, whatever the batch, the cache and the mode.
 std::string layer_identity(const LayerWorkload& workload) {
   const Json json = workload_json(workload);
   std::string key;
@@ -167,7 +167,7 @@ const LastTokens& LayerValues::expected(const LayerWorkload& workload) {
       error = larger(error, std::abs(same_dtype[text][i] - tokens.texts[text][i]));
       largest = std::max(largest, std::abs(tokens.texts[text][i]));
     }
-  // Sums in another order differ in fp32, of which the oracle is one itself.
+  // In fp32 the oracle itself rounds: sums in another order differ from it.
   const double floor = (is_16_bit(workload.dtype) ? 1 : 64) * info(workload.dtype).epsilon;
   tokens.tolerance = 2 * error + floor * largest + 1e-12;
   return tokens;

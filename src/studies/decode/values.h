@@ -1,4 +1,4 @@
-// The numbers that a part of a layer runs on, and what the last token of a sequence must become.
+// The input values of a part of a layer, and the expected result of the last token.
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@
 
 namespace ridgeline {
 
-// Two texts, which the sequences of a batch are in turn: so a row of another sequence shows.
+// The sequences of a batch alternate between two texts, so that a mix-up of sequences shows.
 inline constexpr int64_t kLayerTexts = 2;
 
 struct LastTokens {
@@ -23,14 +23,15 @@ class LayerValues {
  public:
   LayerValues(Device& device, uint64_t seed) : device_(device), seed_(seed) {}
 
-  // Fills every input of the workload's graph: weights as a model begins with, hidden states, and
-  // caches as the prompt leaves them.
+  // Fills every input of the workload's graph: initial weights, hidden states, and caches as the
+  // prompt leaves them.
   void load(const LayerWorkload& workload, Executable& executable);
 
-  // By the plain form in fp32, one kernel per node, over the whole sequence without a cache. The
-  // tolerance is twice the error of the same in the workload's dtype, and a floor.
+  // Computes the last tokens in fp32 by the plain form, one kernel per node, over the whole
+  // sequence without a cache. The tolerance is twice the error of the same in the workload's dtype,
+  // plus a floor.
   const LastTokens& expected(const LayerWorkload& workload);
-  // Of the run that the executable did last.
+  // Reads the last tokens of the executable's last run.
   std::vector<std::vector<double>> last_tokens(const LayerWorkload& workload,
                                                const Executable& executable) const;
 
@@ -44,7 +45,7 @@ class LayerValues {
 
   Device& device_;
   uint64_t seed_;
-  std::string weights_of_;  // whose they are
+  std::string weights_of_;  // identity of the layer that weights_ belong to
   std::map<std::string, std::vector<float>, std::less<>> weights_;
   std::map<std::string, LastTokens> expected_;
 };

@@ -22,7 +22,7 @@ Gemma3Part parse_part(std::string_view word) {
   return find_named(kLayerParts, word, "a part of a layer").part;
 }
 
-// Whether a word is the first of two that are known.
+// Whether a word is the first of two known ones. Throws a usage error for any other.
 bool is_first(std::string_view word, std::string_view what, std::string_view first,
               std::string_view second) {
   if (word != first && word != second)
@@ -84,7 +84,7 @@ std::vector<LayerWorkload> expand_matrix(const LayerMatrix& matrix) {
 }
 
 Gemma3PartOptions part_options(const LayerWorkload& workload) {
-  // One node serves no cap of scores behind a cache.
+  // The attention node does not support capped scores with a cache.
   const bool is_one_node = info(workload.mode).flash && !workload.config.score_cap;
   return {.part = workload.part,
           .kind = workload.kind,

@@ -1,4 +1,4 @@
-// What the layer study measures: a part of a Gemma-3 layer, in one phase, with or without a cache.
+// A workload of the decode study: a part of a Gemma-3 layer, in one phase, with or without a cache.
 #pragma once
 
 #include <string>
@@ -14,22 +14,22 @@ namespace ridgeline {
 
 struct LayerWorkload {
   Gemma3Config config;
-  std::string config_word = "270m";  // as it was given: a size or a file
+  std::string config_word = "270m";  // as given: a size or a file
   Gemma3Part part = Gemma3Part::layer;
   Gemma3Layer kind = Gemma3Layer::full;
-  bool decodes = false;  // one more token of every sequence; else the whole prompt
+  bool decodes = false;  // one more token per sequence; false: the whole prompt
   bool has_cache = true;
   int64_t prompt = 128;
   int64_t batch_size = 1;
   DType dtype = DType::bf16;
   Mode mode = Mode::compiled;
 
-  // Of one sequence: those that a call takes in, and the first of them. Decoding without a cache
-  // computes the whole sequence again.
+  // The tokens of one sequence that a call processes, and the positions of the first and the last.
+  // Decoding without a cache computes the whole sequence again.
   int64_t tokens() const { return !decodes ? prompt : has_cache ? 1 : prompt + 1; }
   int64_t first() const { return decodes && has_cache ? prompt : 0; }
   int64_t last() const { return first() + tokens() - 1; }
-  // Of all sequences: those that a call brings its user.
+  // The tokens of all sequences that a call adds for its user.
   int64_t new_tokens() const { return batch_size * (decodes ? 1 : prompt); }
 };
 
@@ -49,7 +49,7 @@ struct LayerMatrix {
   Words dtypes = {"bf16"};
   Words modes = {"compiled"};
 };
-// Throws a usage error for what makes no sense.
+// Throws a usage error for an unknown name, a prompt beyond the model's positions, or tf32.
 std::vector<LayerWorkload> expand_matrix(const LayerMatrix& matrix);
 
 Gemma3PartOptions part_options(const LayerWorkload& workload);
