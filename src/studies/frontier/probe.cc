@@ -87,7 +87,7 @@ void prepare_probe_process() {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   const int file = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
   if (file < 0) return;
-  if (write(file, "1000", 4) < 0) { /* then the system chooses by itself */
+  if (write(file, "1000", 4) < 0) { /* then the kernel chooses its victim */
   }
   close(file);
 }

@@ -1,4 +1,4 @@
-// One length of the frontier's search, tried in a child process, whose death is a result as well.
+// Tries one length of the frontier's search in a child process; a child that is killed is a result.
 #pragma once
 
 #include <functional>
@@ -10,18 +10,18 @@
 
 namespace ridgeline {
 
-// Not for people: the command of the program that answers a probe.
+// The internal command by which a child answers a probe.
 inline constexpr const char* kFrontierProbeCommand = "frontier-probe";
 
-// What identifies a row, as flags: "--impl flash --batch-size 8" and so on.
+// The row's identity as flags: "--impl flash --batch-size 8 ...".
 Words problem_words(const AttentionWorkload& workload);
 
 struct ChildProbeOptions {
-  Words device_words;    // the same device with the same budget
+  Words device_words;    // flags of the same device and budget
   std::string patience;  // "5min"
   std::function<bool()> interrupted = {};
 };
-// Empty: interrupted.
+// Returns nullopt if interrupted.
 std::optional<ProbeResult> probe_in_child(const AttentionWorkload& workload, ProbeMethod method,
                                           const ChildProbeOptions& options);
 
@@ -31,10 +31,9 @@ struct ProbeFlags {
   AttentionConfig config = {};
 };
 void add_probe_flags(Flags& flags, ProbeFlags* probe);
-// From here on this process dies with its parent, and is the first to go when memory runs out for
-// everybody.
+// Makes this process die with its parent, and be the first that the kernel's OOM killer ends.
 void prepare_probe_process();
-// Tries the length and prints one line.
+// Tries the length and prints the result as one line of JSON.
 void answer_probe(const ProbeFlags& flags, Device& device);
 
 }  // namespace ridgeline

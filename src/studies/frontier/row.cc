@@ -30,8 +30,8 @@ std::string_view outcome_name(ProbeResult::Outcome outcome) {
   return "";
 }
 
-// Forward and backward are 3.5 times 4 B H S S d FLOPs; a third of the peak is a fair guess for
-// both implementations.
+// Forward and backward take 3.5 times 4 B H S S d FLOPs; a third of the peak is a fair guess for
+// all implementations.
 double estimated_seconds(const AttentionConfig& config, const Device& device,
                          const MachineFacts& machine) {
   const auto s = static_cast<double>(config.seq_len);
@@ -42,15 +42,15 @@ double estimated_seconds(const AttentionConfig& config, const Device& device,
   return flops / (peaks.flops_per_s.value_or(3 * kWithoutAPeak) / 3);
 }
 
-// What the search knows: every length up to `fits` fits, none from `fails` on.
+// The state of the search: lengths up to `fits` fit, those from `fails` on do not.
 struct Bracket {
   int64_t fits = 0;
-  int64_t fails = 0;       // 0: none is known
-  bool for_memory = true;  // why `fails` does
+  int64_t fails = 0;       // 0: unknown
+  bool for_memory = true;  // whether `fails` ran out of memory
 };
 
-// The next length worth a probe, 0: done. The model's answer comes first, then its neighbour; where
-// it was wrong, the gap is halved.
+// The next length to probe; 0 if the search is done. The predicted length comes first, then the
+// next one; where the prediction was wrong, the search extends or bisects.
 int64_t next_length(const Bracket& bracket, int64_t predicted, const FrontierOptions& options) {
   const auto whole = [&](int64_t length) { return length / options.step * options.step; };
   if (bracket.fits == 0 && bracket.fails == 0) return predicted;
@@ -61,7 +61,7 @@ int64_t next_length(const Bracket& bracket, int64_t predicted, const FrontierOpt
     return further <= options.max_seq_len ? further : 0;
   }
   if (bracket.fails - bracket.fits <= options.step) return 0;
-  // From a failure a little below the model's answer is likelier than half of it.
+  // While nothing fits, a length just below the failure is likelier than half of it.
   const int64_t little = whole(bracket.fails - std::max(options.step, bracket.fails / 16));
   return std::max({little > bracket.fits && bracket.fits == 0 ? little : 0,
                    whole((bracket.fits + bracket.fails) / 2), options.step});
@@ -90,7 +90,7 @@ int64_t predicted_frontier(AttentionWorkload workload, Device& device, Bytes bud
     workload.config.seq_len = steps * step;
     return predicted_peak(workload, device) <= budget;
   };
-  int64_t low = 0, high = max_seq_len / step + 1;  // low fits, high does not or is not asked for
+  int64_t low = 0, high = max_seq_len / step + 1;  // low fits; high does not, or is out of range
   while (high - low > 1) {
     const int64_t middle = low + (high - low) / 2;
     (fits(middle) ? low : high) = middle;
@@ -140,10 +140,10 @@ Record describe_frontier(const AttentionWorkload& workload, Device& device,
 
 double expected_frontier_s(const AttentionWorkload& workload, const Device& device,
                            const FrontierOptions& options, const Record& described) {
-  constexpr double kProbes = 3;          // that a search takes when the memory model is good
-  constexpr double kStartS = 0.05;       // of a process
-  constexpr double kTouchedPerS = 4e9;   // bytes that are taken for the first time
-  constexpr double kFlopsPerScore = 14;  // of both passes, for each score and each of its head's d
+  constexpr double kProbes = 3;          // if the memory model is right
+  constexpr double kStartS = 0.05;       // to start a process
+  constexpr double kTouchedPerS = 4e9;   // bytes per second that are first touched
+  constexpr double kFlopsPerScore = 14;  // of both passes, per score and element of head_dim
   if (described.status != Status::ok) return 0;
   const AttentionConfig& config = workload.config;
   const double length = (*described.metrics)["predicted_seq_len"].get<double>();
@@ -212,7 +212,7 @@ std::optional<Record> find_frontier(const AttentionWorkload& workload, Device& d
 
 namespace {
 
-// Everything that a schedule allocates, when it does, written to.
+// Calls `take` for everything that a schedule allocates, with the same lifetimes.
 void walk_schedule(const MemoryProfile& profile,
                    const std::function<Allocation(Bytes, const std::string&)>& take) {
   std::vector<Allocation> held(profile.lifetimes.size());

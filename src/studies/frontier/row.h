@@ -1,5 +1,5 @@
-// The out-of-memory frontier of attention: the longest sequence that fits, found by the memory
-// model and confirmed by a few probes.
+// Finds the out-of-memory frontier of attention: the longest sequence that fits, predicted by the
+// memory model and confirmed by a few probes.
 //
 //   Record record = find_frontier(workload, device, {.probe = in_a_child}, described).value();
 #pragma once
@@ -15,22 +15,20 @@
 namespace ridgeline {
 
 enum class ProbeMethod {
-  run,       // forward and backward, once
-  allocate,  // every tensor in the order of the schedule, written to, without computing: for
-             // sequences whose attention would take too long
+  run,       // runs forward and backward once
+  allocate,  // only allocates and writes every tensor, in the order of the schedule
 };
 std::string_view name(ProbeMethod method);
 ProbeMethod parse_probe_method(std::string_view text);  // throws a usage error
 
 struct ProbeResult {
   enum class Outcome { fits, out_of_memory, failed } outcome = Outcome::failed;
-  std::string detail = {};  // why not
+  std::string detail = {};  // why it does not fit, or failed
   std::optional<Bytes> peak = {};
   double seconds = 0;
 };
 
-// Tries one length, usually in a child process, whose death is a result as well. Empty:
-// interrupted.
+// Tries one length, usually in a child process. Returns nullopt if interrupted.
 using FrontierProber =
     std::function<std::optional<ProbeResult>(const AttentionWorkload&, ProbeMethod)>;
 
@@ -44,26 +42,26 @@ struct FrontierOptions {
   Json settings = Json::object();
 };
 
-// Peak of forward and backward at a length, by the memory model; nothing runs.
+// The peak of forward and backward by the memory model; nothing runs.
 Bytes predicted_peak(const AttentionWorkload& workload, Device& device);
 
-// The longest multiple of `step`, at most `max_seq_len`, whose predicted peak is within `budget`;
-// 0: not even one step.
+// The longest multiple of `step`, at most `max_seq_len`, whose predicted peak is within `budget`; 0
+// if not even one step fits.
 int64_t predicted_frontier(AttentionWorkload workload, Device& device, Bytes budget, int64_t step,
                            int64_t max_seq_len);
 
-// The length of the workload given is not looked at. What no kernel serves is unsupported, and so
-// is found without a probe; a search that ends on a probe that failed, but not for memory, and
-// found nothing that fits, is invalid.
+// Ignores the workload's length. The row is unsupported, without a probe, if no kernel supports the
+// problem.
 Record describe_frontier(const AttentionWorkload& workload, Device& device,
                          const FrontierOptions& options, const Record& blank);
 double expected_frontier_s(const AttentionWorkload& workload, const Device& device,
                            const FrontierOptions& options, const Record& described);
-// Empty when interrupted.
+// Returns nullopt if interrupted. If nothing fits, the row is out of memory, or invalid if the last
+// probe that did not fit failed for another reason.
 std::optional<Record> find_frontier(const AttentionWorkload& workload, Device& device,
                                     const FrontierOptions& options, Record described);
 
-// What a probe does, in the process that calls it. Throws out_of_memory; gives the ledger's peak.
+// Carries out a probe in this process and returns the ledger's peak. Throws out_of_memory.
 Bytes probe_length(const AttentionWorkload& workload, Device& device, ProbeMethod method);
 
 }  // namespace ridgeline

@@ -1,3 +1,4 @@
+// Report section: the longest sequence that fits, by implementation and batch.
 #include "studies/frontier/tables.h"
 
 #include <fmt/format.h>
@@ -11,20 +12,20 @@
 namespace ridgeline {
 namespace {
 
-// A number at the top of the metrics, such as {"seq_len": 4096}.
+// A top-level number of the metrics, such as {"seq_len": 4096}.
 std::optional<double> metric_at(const Record& record, const char* name) {
   if (!record.metrics || !record.metrics->is_object()) return std::nullopt;
   const auto value = positive_at(*record.metrics, name);
   return value ? std::optional(static_cast<double>(*value)) : std::nullopt;
 }
 
-// "256 MiB"; empty: the row does not say.
+// "256 MiB"; empty if the row has none.
 std::string budget_text(const Record& record) {
   const auto budget = positive_at(record.settings, "memory_budget_bytes");
   return budget ? to_string(Bytes{*budget}) : std::string();
 }
 
-// What rows of one chart share.
+// The setting that the rows of one chart share.
 std::string frontier_view(const Record& record) {
   const std::string budget = budget_text(record);
   return fmt::format("d {}, heads {}, {}{} on {}{}", text_at(record.workload, "d_model"),
@@ -46,7 +47,7 @@ std::string budget_words(const Record& record) {
 }
 
 // "naive up to S 4096, flash up to S 65536 within a budget of 256 MiB (d 64, heads 1, fp32 on cpu,
-// batch 8)", of one view and the batch that its first row has.
+// batch 8)", for the rows of one view with its first row's batch.
 std::string longest_words(const ReportContext& context, const std::string& view) {
   std::string batch, text, budget;
   size_t told = 0;
@@ -113,7 +114,7 @@ ReportSection frontier_section(const ReportContext& context) {
   }
   if (!section.views.empty()) {
     section.answer = longest_words(context, section.views.front().name);
-    if (section.views.size() == 1) section.views.front().name.clear();  // the answer has it
+    if (section.views.size() == 1) section.views.front().name.clear();  // the answer names it
     section.certainty = {.level = Certainty::Level::measured,
                          .why = "Probed: each length was tried."};
   }

@@ -1,4 +1,4 @@
-// The out-of-memory frontier: the longest sequence that fits, per implementation and batch.
+// The frontier study: the longest sequence that fits, per implementation and batch.
 #include <fmt/format.h>
 
 #include "base/print.h"
@@ -109,7 +109,7 @@ class Frontier final : public Study {
                           .backward = {backward_algorithm({}, device.facts())}});
   }
 
-  // A search that its end stops says so: the memory would hold more.
+  // Marks a length at the end of the search range: memory would hold more.
   std::string predicted_longest(const Record& record) const {
     if (record.status != Status::ok) return std::string(status_csv_word(record.status));
     const int64_t longest = (*record.metrics)["predicted_seq_len"].get<int64_t>();

@@ -41,12 +41,12 @@ std::string problem_of(const Record& record) {
                      budget > 0 ? " within " + to_string(Bytes{budget}) : "");
 }
 
-// A longer sequence was seen not to fit.
+// Whether a longer sequence was seen not to fit.
 bool is_limited_by_memory(const Record& record) {
   return metrics_of(record).contains("first_oom_seq_len");
 }
 
-// How much longer a sequence one takes than another; empty: that does not follow from the two.
+// How much longer a sequence `other` takes than `base`; empty if the two do not tell.
 std::string beside(const Record& base, const Record& other) {
   const auto shorter = static_cast<double>(whole_at(metrics_of(base), "seq_len"));
   const auto longer = static_cast<double>(whole_at(metrics_of(other), "seq_len"));

@@ -1,4 +1,4 @@
-// The out-of-memory frontier as people read it: CSV, a terminal table, sentences.
+// What the frontier study shows: CSV, a terminal table, sentences and a report section.
 #pragma once
 
 #include <span>
@@ -11,17 +11,13 @@
 
 namespace ridgeline {
 
-// One row per record: implementation, device, batch_size, heads, d_model, dtype, causal,
-// memory_budget_mb, predicted_seq_len, seq_len, first_oom_seq_len, peak_memory_mb, probes,
-// limited_by, status, error.
 Table frontier_csv(std::span<const Record> records);
-
 Table frontier_summary(std::span<const Record> records);
 
-// How much further one implementation reaches than another, and where the model was wrong.
+// Notes on how much further one implementation reaches than another, and on wrong predictions.
 std::vector<std::string> frontier_notes(std::span<const Record> records);
 
-// Of reports.
+// Section of reports.
 ReportSection frontier_section(const ReportContext& context);
 
 }  // namespace ridgeline
