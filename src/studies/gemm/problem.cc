@@ -16,7 +16,7 @@
 namespace ridgeline {
 namespace {
 
-constexpr int64_t kWholeMacs = int64_t{1} << 28;  // beyond, the oracle would take longer than a row
+constexpr int64_t kWholeMacs = int64_t{1} << 28;  // above, the oracle takes longer than a row
 constexpr int64_t kComparedRows = 24;
 
 double rounded(DType dtype, float value) {
@@ -78,7 +78,7 @@ Verification GemmProblem::verify(uint64_t seed) const {
     out_rows.push_back(read_values(device_, sub_tensor(out_, row)));
   }
   HostThreads threads(device_);
-  // Named again: Clang 14 captures no structured binding.
+  // Clang 14 cannot capture structured bindings, hence n = n.
   threads.runner()(
       static_cast<int64_t>(rows.size()), [&, n = n, k = k](int64_t begin, int64_t end) {
         std::vector<double> exact(static_cast<size_t>(n));
@@ -112,7 +112,7 @@ Verification GemmProblem::verify(uint64_t seed) const {
     all.plain_error = std::max(all.plain_error, each.plain_error);
     all.largest = std::max(all.largest, each.largest);
   }
-  // The rule of docs/measuring.md: twice the error of a plain loop in the same dtype, and a floor.
+  // The rule of docs/measuring.md: twice the error of a plain loop in the same dtype, plus a floor.
   const double floor = (is_16_bit(dtype) ? 1 : 4) * info(dtype).epsilon * all.largest + 1e-12;
   return {.checked = true,
           .what = whole ? "whole tensors" : fmt::format("{} rows", rows.size()),

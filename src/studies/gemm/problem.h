@@ -1,4 +1,4 @@
-// One matrix product on one device: operands in the ledger, and a call that starts it.
+// One matrix product on one device: allocates and fills its operands, runs and verifies it.
 //
 //   GemmProblem problem({.shape = {512, 512, 512}, .implementation = "tiled"}, device, 42);
 //   problem.start();
@@ -15,14 +15,14 @@ namespace ridgeline {
 
 class GemmProblem {
  public:
-  // Fills the operands with seeded normal values. Throws out_of_memory, and an unsupported error
-  // for what the device has not.
+  // Fills the operands with seeded normal values. Throws out_of_memory, and an unsupported error if
+  // the device lacks the implementation.
   GemmProblem(const GemmWorkload& workload, Device& device, uint64_t seed);
 
   void start() const { start_(); }
-  // One run over a poisoned result, waited for.
+  // Poisons the result, runs once and waits.
   void run_poisoned();
-  // Compares with products in fp64: every row, or of large problems a sample of rows.
+  // Compares with products in fp64: every row, or a sample of rows of large problems.
   Verification verify(uint64_t seed) const;
 
   const TensorView& out() const { return out_; }

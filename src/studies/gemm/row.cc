@@ -16,8 +16,8 @@ constexpr const char* kCeilingIs =
     "FLOPs over what the measured roofline allows at this intensity, in the cache that holds the "
     "operands";
 
-// A queue that has run dry waits for the next launch. Short products come several to a sample,
-// after the same work untimed.
+// A queue that has run dry waits for the next launch. A sample of a short product therefore times
+// several calls, after an untimed one.
 constexpr double kLongMs = 2;
 constexpr int kCallsPerShortSample = 10;
 
@@ -41,7 +41,7 @@ Record GemmStudy::describe(const GemmWorkload& workload, const Record& blank) co
   record.settings["mode"] = options_.cold ? "cold" : "hot";
   const PhaseCost cost = gemm_cost(shape, workload.dtype);
   record.cost = CostFacts{.forward = cost, .backward = {}, .convention = kGemmConvention};
-  record.memory.predicted_peak = cost.bytes;  // each operand once: also what they occupy
+  record.memory.predicted_peak = cost.bytes;  // moved once each, so also what the tensors occupy
   return record;
 }
 
@@ -113,8 +113,8 @@ void GemmStudy::derive(const GemmWorkload& workload, Record& record) const {
   (*record.metrics)["ceiling_share_is"] = kCeilingIs;
 
   Achieved achieved{.flops_per_s = rate};
-  // Reads of an empty cache must come from memory, so its bandwidth bounds them where it is known;
-  // writes may still be in the cache.
+  // After a flush all reads come from memory, so its bandwidth bounds them; writes may stay in the
+  // cache.
   const int64_t written = workload.shape.m * workload.shape.n * info(workload.dtype).size;
   if (options_.cold)
     achieved.bytes_per_s = static_cast<double>(cost.bytes.count - written) / seconds;

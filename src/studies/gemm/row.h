@@ -1,4 +1,4 @@
-// One row of the GEMM lab: one product, one implementation.
+// One row of the gemm study: a product and an implementation.
 //
 //   GemmStudy study(device, {.roofline = &roofline});
 //   Record record = study.run(workload, study.describe(workload, blank)).value();
@@ -20,28 +20,28 @@ struct GemmStudyOptions {
   Protocol protocol = {.warmups = 3, .time_budget_s = 1};
   uint64_t seed = 42;
   bool verify = true;
-  bool cold = false;                       // empty the last cache before every sample
+  bool cold = false;                       // flush the last-level cache before every sample
   Json settings = Json::object();          // what else identifies a row
-  const Roofline* roofline = nullptr;      // of this device; null: shares of the peak on paper only
-  std::function<bool()> interrupted = {};  // asked between samples
+  const Roofline* roofline = nullptr;      // measured; null: only shares of the paper peak
+  std::function<bool()> interrupted = {};  // polled between samples
 };
 
 class GemmStudy {
  public:
   GemmStudy(Device& device, GemmStudyOptions options);
 
-  // The row without results: what identifies it, and what was predicted.
+  // The row without results: its identity and predictions.
   Record describe(const GemmWorkload& workload, const Record& blank) const;
 
-  // Of the run, for progress lines.
+  // The expected time of run(), for progress lines.
   double expected_s(const GemmWorkload& workload, const Record& described) const;
 
   // Verifies, measures and fills in the results. Out of memory, what the device lacks, wrong values
-  // and impossible speeds are statuses of the record. Empty when interrupted.
+  // and impossible speeds are statuses of the record. Returns nullopt if interrupted.
   std::optional<Record> run(const GemmWorkload& workload, Record described);
 
  private:
-  // Rates and shares from the median, and the speed-of-light guard.
+  // Computes rates and shares from the median, and checks the speed of light.
   void derive(const GemmWorkload& workload, Record& record) const;
 
   Device& device_;

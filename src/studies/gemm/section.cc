@@ -1,3 +1,4 @@
+// Report section: time and speed of matrix products against their size, beside the library.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,8 +16,7 @@
 namespace ridgeline {
 namespace {
 
-// The edge of the cube with as many multiply-accumulates, of a gemv that of the square: n of a
-// square product.
+// The edge of a cube (for gemv, of a square) with the same number of multiply-accumulates.
 std::optional<double> gemm_edge(const Record& record) {
   double product = 1;
   for (const char* key : {"m", "n", "k"}) {
@@ -28,7 +28,7 @@ std::optional<double> gemm_edge(const Record& record) {
   return std::round(is_vector ? std::sqrt(product) : std::cbrt(product));
 }
 
-// What is drawn against the size.
+// A quantity that is drawn against the size.
 struct GemmAxis {
   const char* id;
   const char* title;
@@ -81,7 +81,8 @@ Chart gemm_chart(const ReportContext& context, const std::vector<const Record*>&
   return chart;
 }
 
-// The best of a setting at its largest size, and how the engine sees it beside the library.
+// The fastest implementation of a setting at its largest size, with the verdict against the
+// library.
 void answer_products(const ReportContext& context, const std::string& setting,
                      const std::vector<const Record*>& rows, ReportSection& section) {
   const auto flops = [](const Record& record) {
@@ -101,7 +102,7 @@ void answer_products(const ReportContext& context, const std::string& setting,
   }
   if (!best || !(most > 0)) return;
   const double ms = *median_of(*best, "forward");
-  // With its share of the roof: speed alone does not say whether it is good.
+  // With the share of the roof: speed alone does not show whether it is good.
   const auto speed = [&](const Record& record) {
     const RooflineDot* dot = context.dot(record, "forward");
     return fmt::format(
@@ -150,7 +151,7 @@ ReportSection gemm_section(const ReportContext& context) {
       if (Chart chart = gemm_chart(context, rows, axis); !chart.series.empty())
         view.charts.push_back(std::move(chart));
     if (view.charts.empty()) continue;
-    // Speed says more than time: it is the picture.
+    // Speed says more than time, so its chart comes first.
     std::ranges::reverse(view.charts);
     if (section.views.empty()) answer_products(context, name, rows, section);
     section.views.push_back(std::move(view));

@@ -1,4 +1,4 @@
-// The GEMM lab: matrix products from three loops to the library's, over sizes.
+// The gemm study: matrix products from three loops to the library's, over sizes.
 #include <fmt/format.h>
 
 #include "studies/gemm/row.h"

@@ -34,7 +34,7 @@ std::string shape_of(const Record& record) {
 
 constexpr const char* kMetrics[] = {"gflops_per_s", "gb_per_s", "peak_share", "ceiling_share"};
 
-// "gemm fp32 cpu 64x64x64: naive is 4.00x slower than the library"; empty: one of them has no time.
+// "gemm fp32 cpu 64x64x64: naive is 4.00x slower than the library"; empty if either has no time.
 std::string beside_library(const Record& library, const Record& record, Verdicts& verdicts) {
   const auto ours = statistic(record, kPhase, &Statistics::median_ms);
   const auto theirs = statistic(library, kPhase, &Statistics::median_ms);
@@ -45,7 +45,7 @@ std::string beside_library(const Record& library, const Record& record, Verdicts
                                        shape_of(record), record.implementation);
   const Judgement& judgement = verdicts.between(library, record, kPhase);
   const std::string ratio = times_as_fast(*theirs / *ours);
-  // So far apart that a reader wonders why: the samples are, and the machine is in doubt.
+  // The samples differ clearly, but the machine's state is in doubt: say why there is no verdict.
   if (judgement.verdict == Verdict::unclear && judgement.is_apart)
     return fmt::format(
         "{} is {} {} the library by the medians, and there is no verdict, because the machine is "
@@ -59,14 +59,15 @@ std::string beside_library(const Record& library, const Record& record, Verdicts
                      ratio.ends_with("slower") ? "than" : "as");
 }
 
-// The level of memory whose roof it is held against: "L2", "memory"; empty: no ceilings.
+// The level of memory whose roof applies: "L2", "memory"; empty without ceilings.
 std::string ceiling_level(const Record& record) {
   const Json* of = record.metrics ? record.metrics->find_key(kPhase) : nullptr;
   return of ? text_of(*of, "ceiling_level") : std::string();
 }
 
-// A gemv on operands that a cache holds from call to call may pass the roof of memory: it is told
-// by both roofs. Empty: none was measured, or memory is where its operands come from.
+// Compares a gemv with the roofs of its cache and of memory: operands that stay in a cache from
+// call to call may pass the roof of memory. Empty without ceilings, or if operands come from
+// memory.
 std::string both_roofs(const Record& record) {
   const std::string level = ceiling_level(record);
   const auto of_cache = metric_of(record, kPhase, "ceiling_share");
@@ -165,11 +166,11 @@ std::vector<std::string> gemm_notes(std::span<const Record> records, Verdicts& v
     if (!note.empty() && std::find(notes.begin(), notes.end(), note) == notes.end())
       notes.push_back(note);
   };
-  // The largest problem of each op, dtype and mode: how far the rungs are from the library there.
+  // The rungs are compared with the library at the largest problem of each op, dtype and mode.
   struct Alike {
     int64_t macs = 0;
     std::vector<const Record*> rows;
-    const Record* highest = nullptr;  // above the roof of memory
+    const Record* highest = nullptr;  // the highest share of memory's roof
   };
   std::map<std::string, Alike> groups;
   bool has_ceilings = false;

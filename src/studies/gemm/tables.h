@@ -1,4 +1,4 @@
-// The GEMM lab as people read it: CSV, a terminal table, and sentences.
+// What the gemm study shows: CSV, a terminal table, sentences and a report section.
 #pragma once
 
 #include <span>
@@ -12,19 +12,15 @@
 
 namespace ridgeline {
 
-// One row per record: op, implementation, device, m, n, k, dtype, mode, macs, flops, io_bytes,
-// arithmetic_intensity, mean_ms, median_ms, std_ms, min_ms, median_low_ms, median_high_ms,
-// gflops_per_s, gb_per_s, peak_share, ceiling_share, max_error, status, error. Rows that are not
-// "success" have empty numbers, never zeros.
+// One row per record. Rows that are not "success" have empty times, never zeros.
 Table gemm_csv(std::span<const Record> records);
-
 Table gemm_summary(std::span<const Record> records);
 
-// What the figures mean, and how far each rung is from the library.
+// Notes on what the figures mean, and on how far each rung is from the library.
 std::vector<std::string> gemm_notes(std::span<const Record> records, Verdicts& verdicts);
 std::vector<std::string> gemm_notes(std::span<const Record> records);
 
-// Of reports.
+// Section of reports.
 ReportSection gemm_section(const ReportContext& context);
 
 }  // namespace ridgeline

@@ -1,4 +1,4 @@
-// What the GEMM lab measures: shapes, the ways to multiply, and every combination of them.
+// The workloads of the gemm study: shapes, implementations and every combination of them.
 #pragma once
 
 #include <span>
@@ -27,7 +27,7 @@ struct GemmImplementation {
   GemmRung rung;
   std::string_view name;
   std::string_view summary;
-  double slowdown;  // against the library, roughly: for what is expected, not for what is shown
+  double slowdown;  // against the library, roughly; only for estimated times
 };
 std::span<const GemmImplementation> gemm_implementations();
 // Throws a usage error that lists the known ones.
@@ -43,18 +43,18 @@ struct GemmWorkload {
 // The study's axes; every combination is a row.
 struct GemmMatrix {
   std::vector<std::string> ops = {"gemm", "gemv"};
-  std::vector<int64_t> sizes = {};  // of squares: [size, size] x [size, size], or x [size]
+  std::vector<int64_t> sizes = {};  // square: [size, size] x [size, size], or x [size]
   std::vector<GemmShape> shapes = {};
   std::vector<std::string> dtypes = {"fp32"};
   std::vector<std::string> implementations = {"library"};
 };
-// Up to where the slowest rung takes a second or so.
+// Sizes up to which the slowest rung takes a second or so.
 std::vector<int64_t> default_gemm_sizes(bool on_gpu);
 
-// Implementations of one problem follow each other. Throws a usage error for what makes no sense.
+// The implementation varies fastest. Throws a usage error for an unknown name.
 std::vector<GemmWorkload> expand_matrix(const GemmMatrix& matrix);
 
-// MACs m n k, FLOPs twice that, and every operand moved once. Throws a usage error for a problem
+// m n k MACs, twice as many FLOPs, and every operand moved once. Throws a usage error for a problem
 // too large to count.
 PhaseCost gemm_cost(const GemmShape& shape, DType dtype);
 inline constexpr const char* kGemmConvention =
