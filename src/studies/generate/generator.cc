@@ -16,7 +16,7 @@ constexpr const char* kTokens = "tokens";  // the only input that the graphs do 
 Gemma3CacheOptions cache_options(const Gemma3Config& config, const GeneratorOptions& options,
                                  int64_t tokens) {
   const bool greedy = options.rules.is_greedy();
-  // One node over a cache has no cap of scores, and plain rungs are to show every operation.
+  // The attention node has no capped scores over a cache, and modes without flash show every op.
   const bool fused = info(options.mode).flash && !config.score_cap;
   return {.batch_size = options.batch_size,
           .tokens = tokens,
@@ -48,7 +48,7 @@ Bytes shared_bytes(const Graph& graph) {
   return sum;
 }
 
-// Of a dtype in files.
+// The name of a dtype in safetensors files.
 std::string_view stored_name(DType dtype) {
   return dtype == DType::bf16 ? "BF16" : dtype == DType::f32 ? "F32" : "";
 }
@@ -70,7 +70,7 @@ Generator::Generator(const Gemma3Config& config, Device& device, GeneratorOption
               compile_options(options_)),
       sampler_(options_.rules, options_.seed) {}
 
-// Plans hold their memory from prepare() on; without one, a graph takes memory as it runs.
+// Plans hold their memory from prepare() on; a graph without a plan allocates as it runs.
 Bytes Generator::predicted_peak() const {
   const Bytes prefill = prefill_.predicted_peak(), decode = decode_.predicted_peak();
   if (decode_.plan()) return prefill + decode - shared_bytes(decode_.graph());
@@ -80,7 +80,7 @@ Bytes Generator::predicted_peak() const {
 
 Bytes Generator::bytes_per_step(int64_t cached_tokens) const {
   int64_t elements = parameter_count(config_);
-  // Of an embedding that is no head, too, a row per text is read.
+  // Of an embedding that is not also the head, only a row per text is read.
   if (!config_.tied_head) elements -= config_.vocabulary * config_.hidden_size;
   Gemma3CacheOptions cached = cache_options(config_, options_, 1);
   cached.capacity = std::min(cached.capacity, cached_tokens);
@@ -217,9 +217,9 @@ std::vector<int32_t> Generator::first_tokens() {
 }
 
 void Generator::begin_decoding(const std::vector<int32_t>& first, int warmups) {
-  candidates(logits(prefill_), {});  // throws for logits that are no numbers
+  candidates(logits(prefill_), {});  // throws for NaN and infinite logits
   prefill_.release();
-  // A step writes the same rows of the caches again when it is run again.
+  // Repeating a step overwrites the same slots of the caches.
   for (int i = 0; i < warmups; ++i) {
     set_position(options_.prompt);
     set_tokens(first);
@@ -232,7 +232,7 @@ void Generator::begin_decoding(const std::vector<int32_t>& first, int warmups) {
 
 std::vector<int32_t> Generator::greedy_steps(int64_t steps) {
   decode_.run_times(static_cast<int>(steps));
-  // The token of a position stands one slot before it.
+  // The input token of position p is history[p - 1], so the next one is history[p].
   std::vector<int32_t> ids(static_cast<size_t>(steps));
   auto* history = static_cast<int32_t*>(shared_.at("history").data());
   device_.download(ints(history + position_, steps), ids.data());

@@ -1,5 +1,5 @@
-// Texts of a Gemma-3 model on a device, one or several of the same length side by side: prompts are
-// taken in at once, then token follows token.
+// Generates texts with a Gemma-3 model on a device, one or a batch of the same length: prefills the
+// prompts, then decodes token by token.
 //
 //   Generator generator(config, device, {.prompt = 128, .capacity = 256});  // nothing is allocated
 //   generator.prepare();
@@ -31,9 +31,9 @@ struct GeneratorOptions {
   DType dtype = DType::bf16;
   Mode mode = Mode::compiled;
   SamplingRules rules = {};
-  uint64_t seed = 42;                                    // of tokens that are drawn
-  std::function<void(std::string_view)> stage = {};      // told what begins
-  std::function<void(const std::string&)> message = {};  // told a fallback
+  uint64_t seed = 42;                                    // of sampled tokens
+  std::function<void(std::string_view)> stage = {};      // called with what begins
+  std::function<void(const std::string&)> message = {};  // called with fallbacks
 };
 
 class Generator {
@@ -41,32 +41,32 @@ class Generator {
   // Traces and plans both graphs.
   Generator(const Gemma3Config& config, Device& device, GeneratorOptions options);
 
-  // Of all memory: weights, caches, and what both graphs need beside them.
+  // Of weights, caches, and what both graphs need besides.
   Bytes predicted_peak() const;
-  // That a step must read: every weight, and keys and values of so many tokens of each text.
+  // The bytes that a step must read: every weight, and the cache of `cached_tokens` of each text.
   Bytes bytes_per_step(int64_t cached_tokens) const;
   Bytes cache_bytes() const;
   const Executable& steps() const { return decode_; }
   double compile_seconds() const { return prefill_.compile_seconds() + decode_.compile_seconds(); }
 
-  // Compiles kernels, and allocates weights and caches once for both graphs.
+  // Compiles kernels, and allocates weights and caches, which both graphs share.
   void prepare();
-  // Weights of the files; null: drawn by the seed.
+  // Loads weights from the files; null: draws them by the seed.
   void load(const WeightFiles* files, uint64_t seed);
 
-  // The ids of one text after the other; and back to their beginning.
+  // Sets the ids of all prompts, one text after the other, and the position to 0.
   void set_prompt(std::span<const int32_t> ids);
-  void prefill();  // takes the prompts in
-  // What follows the prompt of each text, once the device is done with them.
+  void prefill();  // processes the prompts
+  // Waits for prefill() and returns the token that follows the prompt of each text.
   std::vector<int32_t> first_tokens();
-  // The prompt's memory is given back. Steps run `warmups` times without effect on the texts.
+  // Releases the memory of prefill, and runs `warmups` steps without effect on the texts.
   void begin_decoding(const std::vector<int32_t>& first, int warmups);
 
-  // Tokens that follow in the first text, nothing done by the host in between.
+  // Runs steps without the host in between; returns the new tokens of the first text.
   std::vector<int32_t> greedy_steps(int64_t steps);
   // The greedy tokens of every text so far.
   std::vector<std::vector<int32_t>> greedy_texts();
-  // One token of each text, drawn on the host.
+  // Runs a step and samples one token of each text on the host.
   std::vector<int32_t> sampled_step();
 
  private:
@@ -82,7 +82,7 @@ class Generator {
   std::map<std::string, Allocation> shared_;  // inputs of both graphs, by name
   Executable prefill_, decode_;
   TokenSampler sampler_;
-  int64_t position_ = 0;  // of the token that the next step takes in
+  int64_t position_ = 0;  // of the next step's input token
 };
 
 }  // namespace ridgeline

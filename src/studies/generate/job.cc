@@ -89,7 +89,7 @@ std::vector<int32_t> encode(const GenerateFlags& flags, const GenerateJob& job) 
   return ids;
 }
 
-// The first is that of a text's beginning where the model has one.
+// The first id is the model's begin-of-text token, if it has one.
 std::vector<int32_t> draw_ids(const GenerateFlags& flags, const Gemma3Config& config) {
   NormalRandom random(flags.seed, "prompt");
   std::vector<int32_t> ids(static_cast<size_t>(flags.prompt_length));
@@ -169,7 +169,7 @@ GenerateJob make_generate_job(const GenerateFlags& flags,
   check(flags.rules);
   GenerateJob job{.config = read_config(flags), .model = {}};
   check(job.config);
-  // A folder may be written with a slash behind it.
+  // The folder may end in a slash.
   job.model = flags.model.empty()
                   ? job.config.name
                   : fs::path(fs::path(flags.model) / "").parent_path().filename().string();

@@ -19,10 +19,10 @@
 namespace ridgeline {
 namespace {
 
-// Steps of a queue that the host does not wait for one by one; text comes in pieces of as many.
+// Steps that are queued at once on a GPU; the text is printed after as many.
 constexpr int64_t kQueuedSteps = 8;
 
-// What a model says is a stranger's text: nothing that a terminal would obey.
+// Generated text is untrusted: replaces control characters that a terminal would obey.
 std::string for_terminal(std::string text) {
   for (char& c : text) {
     const auto byte = static_cast<unsigned char>(c);
@@ -31,7 +31,7 @@ std::string for_terminal(std::string text) {
   return text;
 }
 
-// Ids as text where there is a tokenizer, else as numbers.
+// Prints ids as text if there is a tokenizer, else as numbers.
 class TextOfTokens {
  public:
   TextOfTokens(const GenerateJob& job, const std::function<void(std::string_view)>& print)
@@ -42,7 +42,7 @@ class TextOfTokens {
   void add(int32_t id) {
     if (!decoder_) return write(fmt::format("{}{}", text_.empty() ? "" : ",", id));
     if (job_.stops_at(id)) return;
-    // Models may have more rows than their tokenizer has pieces.
+    // A model's vocabulary may be larger than its tokenizer's.
     write(id < job_.tokenizer->size() ? decoder_->add(id) : fmt::format("<{}>", id));
   }
   std::string finish() {
@@ -137,7 +137,7 @@ double GenerateStudy::expected_s(const GenerateRow& row, const Record& described
                             .dtype = info(job_.dtype).name},
                            device_, described.machine);
   };
-  constexpr double kWeightsPerS = 30e6;  // drawn or read
+  constexpr double kWeightsPerS = 30e6;  // drawn or read per second
   const int prompts = options_.protocol.warmups + options_.protocol.iterations;
   return weights / kWeightsPerS + prompts * once(static_cast<double>(job_.prompt.size())) +
          static_cast<double>(job_.max_new_tokens) * once(1);
@@ -192,7 +192,7 @@ std::optional<Record> GenerateStudy::run(const GenerateRow& row, Record describe
     expect_within_budget(generator->predicted_peak(), device_);
     const MemoryWatch memory(device_);
     generator->prepare();
-    record.memory.predicted_peak = generator->predicted_peak();  // it may have fallen back
+    record.memory.predicted_peak = generator->predicted_peak();  // after a fallback, too
     if (options_.stage) options_.stage("weights");
     const double load_begin = monotonic_s();
     generator->load(job_.weights ? &*job_.weights : nullptr, options_.seed);
@@ -222,7 +222,7 @@ std::optional<Record> GenerateStudy::run(const GenerateRow& row, Record describe
   });
 }
 
-// The first text is shown as it comes, and where it ends, all end.
+// Prints the first text as it comes; where it ends, all texts end.
 void GenerateStudy::decode(Generator& generator, const std::vector<int32_t>& first,
                            Record& record) {
   TextOfTokens text(job_, options_.print);
@@ -289,7 +289,7 @@ void GenerateStudy::derive(const GenerateRow& row, const Generator& generator,
   const MemoryCeiling* level =
       options_.roofline ? options_.roofline->find_memory(bytes, false) : nullptr;
   if (level != nullptr && level->rate > 0) {
-    // A batch may have so much to multiply that memory is no longer the limit.
+    // At a large batch, products may take longer than reading memory.
     const ComputeCeiling* top = options_.roofline->find_compute(info(job_.dtype).name);
     const double read_s = static_cast<double>(bytes.count) / level->rate;
     const double multiply_s = top != nullptr && top->rate > 0

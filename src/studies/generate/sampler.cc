@@ -69,10 +69,10 @@ std::vector<Candidate> candidates(std::span<const float> logits, const SamplingR
   std::vector<Candidate> kept;
   double sum = 0;
   for (const int32_t id : ids) {
-    // The difference first: a small temperature must not make infinities of large logits.
+    // Subtract first: dividing large logits by a small temperature could overflow.
     const double weight =
         kept.empty() ? 1 : std::exp((logits[static_cast<size_t>(id)] - top) / rules.temperature);
-    if (weight == 0) break;  // all that follow are as unlikely
+    if (weight == 0) break;  // the rest is no likelier
     kept.push_back({id, weight});
     sum += weight;
   }
@@ -92,7 +92,7 @@ int32_t TokenSampler::next(std::span<const float> logits) {
     left -= candidate.probability;
     if (left < 0) return candidate.id;
   }
-  return kept.back().id;  // what rounding left over
+  return kept.back().id;  // the sum rounded below 1
 }
 
 }  // namespace ridgeline

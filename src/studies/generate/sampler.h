@@ -1,4 +1,4 @@
-// The next token from logits: temperature, then the k likeliest, then the likeliest that make up p.
+// Samples the next token from logits: temperature, then top-k, then top-p.
 //
 //   TokenSampler sampler({.temperature = 0.8, .top_k = 64, .top_p = 0.95}, seed);
 //   const int32_t id = sampler.next(logits);
@@ -13,9 +13,9 @@
 namespace ridgeline {
 
 struct SamplingRules {
-  double temperature = 0;  // logits are divided by it; 0: the largest logit is taken
-  int64_t top_k = 0;       // tokens that may be drawn; 0: all
-  double top_p = 1;        // of the likeliest tokens, as few as have this probability together
+  double temperature = 0;  // divides the logits; 0: greedy
+  int64_t top_k = 0;       // the number of candidates; 0: all
+  double top_p = 1;        // the fewest candidates with this total probability
 
   bool is_greedy() const { return temperature == 0; }
 };
@@ -29,11 +29,11 @@ struct Candidate {
   double probability = 0;  // among the candidates
 };
 
-// What may be drawn, the likeliest first, of equal ones the lower id first. At least one. Throws
-// wrong_result for logits that are NaN or +infinity, and where all are -infinity.
+// The tokens that may be drawn, at least one, the likeliest first; ties by id. Throws wrong_result
+// for logits that are NaN or +infinity, or if all are -infinity.
 std::vector<Candidate> candidates(std::span<const float> logits, const SamplingRules& rules);
 
-// Draws are decided by the seed: the same one, the same tokens.
+// The same seed draws the same tokens.
 class TokenSampler {
  public:
   TokenSampler(const SamplingRules& rules, uint64_t seed)

@@ -1,5 +1,4 @@
-// Text generation in reports: tokens per second over the batch, measured and as the roofline
-// allows.
+// Report section: tokens per second over the batch size, measured and as the roofline allows.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +16,7 @@ namespace {
 
 struct BatchPoint {
   double batch = 0, tokens_per_s = 0;
-  double low = ChartPoint::kNone, high = ChartPoint::kNone;  // the interval of the samples
+  double low = ChartPoint::kNone, high = ChartPoint::kNone;  // confidence interval
   std::optional<double> roof = {};                           // tokens per second
   std::string roof_of = {};                                  // "the memory roof of loads"
 
@@ -26,12 +25,12 @@ struct BatchPoint {
   }
 };
 
-// Rows that differ in nothing but implementation and batch.
+// Rows that differ only in implementation and batch size.
 struct BatchView {
-  std::map<std::string, std::vector<BatchPoint>> by_implementation;  // growing batches
+  std::map<std::string, std::vector<BatchPoint>> by_implementation;  // in order of batch size
 };
 
-// What its least time is of: the memory, by loads where they were measured alone, or arithmetic.
+// The roof that sets the least time: a level of memory (of loads, if measured alone) or arithmetic.
 std::string roof_name(const Record& record) {
   const Json* of = record.metrics ? record.metrics->find_key("decode") : nullptr;
   if (!of || text_of(*of, "bound").empty()) return "its roof";
@@ -73,7 +72,7 @@ std::map<std::string, BatchView> batch_views(const std::vector<const Record*>& r
   return views;
 }
 
-// The implementation with the most batches speaks for the view.
+// The points of the implementation with the most batch sizes, which represents the view.
 const std::vector<BatchPoint>& longest_of(const BatchView& view, std::string& name) {
   const auto most = std::ranges::max_element(view.by_implementation, {},
                                              [](const auto& each) { return each.second.size(); });

@@ -1,4 +1,4 @@
-// Text from a Gemma-3 model, and how fast it comes: prompts taken in at once, then token by token.
+// The generate study: text from a Gemma-3 model, and the speed of prefill and decode.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace ridgeline {
 namespace {
 
 constexpr int64_t kMostTokens = int64_t{1} << 24;
-constexpr int64_t kStudyPrompt = 32, kStudyTokens = 32;  // of ridgeline study
+constexpr int64_t kStudyPrompt = 32, kStudyTokens = 32;  // in `ridgeline study`
 
 class Generate final : public Study {
  public:
@@ -92,7 +92,7 @@ class Generate final : public Study {
                     "leave --temperature out, or the implementation");
       if (std::ranges::find(ways, way) == ways.end()) ways.push_back(way);
     }
-    // Tokens of other libraries are held against ours, which come first.
+    // Ours come first, because the tokens of peers are compared with them.
     std::ranges::stable_partition(ways, [](const GenerateRow& way) { return way.peer.empty(); });
     ways_ = std::move(ways);
     asked_.seed = shared.seed;
@@ -128,7 +128,7 @@ class Generate final : public Study {
     return rows;
   }
 
-  // Random weights in the shape of the smallest model; drawing them takes most of the time.
+  // Random weights of the smallest model; drawing them takes most of the time.
   bool set_up(const StudySetup& setup) override {
     is_part_of_study_ = true;
     asked_.model_config = "270m";
@@ -150,9 +150,9 @@ class Generate final : public Study {
   }
 
  private:
-  // A text that no implementation has the memory for is an error, not a table without figures.
+  // If no row fits in memory, throws an error instead of showing a table without figures.
   static void refuse_what_cannot_fit(const std::vector<StudyRow>& rows, const Device& device) {
-    // Of other libraries nothing is predicted.
+    // Peers have no prediction.
     const auto need = [](const StudyRow& row) {
       return row.described.memory.predicted_peak.value_or(Bytes{});
     };
@@ -178,12 +178,12 @@ class Generate final : public Study {
 
   GenerateFlags asked_;
   Words implementations_ = {"compiled"};
-  std::vector<GenerateRow> ways_;  // batch sizes left aside
+  std::vector<GenerateRow> ways_;  // one per implementation, without batch sizes
   std::optional<GenerateJob> job_;
   std::optional<Roofline> ceilings_;
   std::optional<GenerateStudy> study_;
-  bool ends_line_ = true;          // what was printed last
-  bool is_part_of_study_ = false;  // where a row that does not fit is a row like others
+  bool ends_line_ = true;          // whether the last print ended a line
+  bool is_part_of_study_ = false;  // of `ridgeline study`: rows that do not fit are kept
 };
 
 }  // namespace

@@ -17,7 +17,7 @@ std::string median_cell(const Record& record, const char* series, const char* fo
   return cell(statistic(record, series, &Statistics::median_ms), format);
 }
 
-// Records from before there were batches have one text.
+// Records of earlier versions have no batch size: they have one text.
 std::string batch_of(const Record& record) {
   const std::string text = text_of(record.workload, "batch_size");
   return text.empty() ? "1" : text;

@@ -1,4 +1,4 @@
-// What people read of generate's records.
+// What the generate study shows: CSV, a terminal table, sentences and a report section.
 #pragma once
 
 #include "measure/record.h"
