@@ -87,8 +87,7 @@ class Study {
   // Prints the results: by default, StudyInfo's table and notes.
   virtual void show(StudyRun& run, const std::vector<StudyRow>& rows,
                     const std::vector<Record>& records);
-  // Prints what follows the paths of files; with --dry-run, without records, what follows
-  // planned().
+  // Prints what follows the paths of files, or planned(): --dry-run has no records.
   virtual void show_last(StudyRun&, const std::vector<StudyRow>&, const std::vector<Record>&) {}
 
   // Files that its rows write.

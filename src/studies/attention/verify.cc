@@ -260,7 +260,7 @@ Verification verify_attention(const AttentionConfig& config, const CheckedResult
   comparison.compare_rows(comparison.head(whole), whole,
                           sample_rows(config.seq_len, kSampledRows, random),
                           sample_rows(config.seq_len, kSampledRows, random));
-  // Of heads that are evenly spread, a few queries and the sums.
+  // Compares a few queries and the sums of evenly spread heads.
   const int64_t readable = kElementsOfOthers / (config.seq_len * config.head_dim);
   const int64_t looked_at = std::clamp<int64_t>(readable, 1, heads);
   for (int64_t i = 0; i < looked_at; ++i) {

@@ -41,7 +41,7 @@ class Generator {
   // Traces and plans both graphs.
   Generator(const Gemma3Config& config, Device& device, GeneratorOptions options);
 
-  // Of weights, caches, and what both graphs need besides.
+  // The peak of weights, caches and what both graphs need besides.
   Bytes predicted_peak() const;
   // The bytes that a step must read: every weight, and the cache of `cached_tokens` of each text.
   Bytes bytes_per_step(int64_t cached_tokens) const;
