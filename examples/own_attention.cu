@@ -1,11 +1,11 @@
 // A kernel of your own for `ridgeline kernel --source examples/own_attention.cu --entry own_attention`.
 //
-// Attention without the S x S scores, on ordinary cores: a block has 64 queries and walks over the keys, 32 at a
+// Attention without the S x S scores, without tensor cores: a block keeps 64 queries and loops over the keys, 32 at a
 // time, in shared memory. Four threads share a query: each holds every fourth element of it and of its output, so
-// that the four read neighbouring words. The softmax is kept up to date as the keys pass by (online softmax): when
-// a larger score turns up, what was summed so far is scaled down.
+// that the four read neighbouring words. The softmax is updated with every group of keys (online softmax): when the
+// maximum grows, the sums so far are scaled down.
 //
-// The comments below tell Ridgeline how to start it; docs/own-kernels.md has the whole contract.
+// The comments below tell Ridgeline how to launch the kernel; docs/own-kernels.md has the whole contract.
 //
 // ridgeline: grid = (seq_len + 63) / 64, heads, batch
 // ridgeline: block = 256
@@ -16,10 +16,10 @@ constexpr int kQueries = 64;  // of a block
 constexpr int kKeys = 32;     // of a tile
 constexpr int kShare = 4;     // threads per query
 constexpr int kMine = HEAD_DIM / kShare;
-constexpr int kGroup = 8;  // keys between two looks at the maximum
+constexpr int kGroup = 8;  // keys between two updates of the maximum
 static_assert(HEAD_DIM % kShare == 0, "head_dim must be a multiple of 4");
 
-// The sum over the four threads of a query; all four get it.
+// Returns the sum over the four threads of a query, to all four.
 __device__ float shared_sum(float x) {
   x += __shfl_xor_sync(0xffffffff, x, 1);
   return x + __shfl_xor_sync(0xffffffff, x, 2);
@@ -46,7 +46,7 @@ extern "C" __global__ void __launch_bounds__(256)
 
   const int keys = causal ? min(seq_len, first_query + kQueries) : seq_len;
   for (int first_key = 0; first_key < keys; first_key += kKeys) {
-    __syncthreads();  // nobody reads the tile before any more
+    __syncthreads();  // all threads are done with the previous tile
     for (int i = threadIdx.x; i < kKeys * HEAD_DIM; i += blockDim.x) {
       const bool inside = first_key + i / HEAD_DIM < seq_len;
       const long long at = offset + static_cast<long long>(first_key) * HEAD_DIM + i;
@@ -64,7 +64,7 @@ extern "C" __global__ void __launch_bounds__(256)
         scores[j] = seen ? shared_sum(dot) : (shared_sum(dot), -INFINITY);  // all four take part in the sum
         top = fmaxf(top, scores[j]);
       }
-      if (top == -INFINITY) continue;  // none of them is seen, nor any before
+      if (top == -INFINITY) continue;  // no key is visible so far
       const float shrink = exp2f(largest - top);
       largest = top;
       total *= shrink;

@@ -1,4 +1,4 @@
-/* Causal attention and its gradients through the C interface, held against plain loops in double:
+/* Causal attention and its gradients through the C interface, compared with plain loops in double:
  * exit code 0 if all values agree, 1 otherwise. */
 #include <math.h>
 #include <ridgeline/ridgeline.h>
@@ -17,7 +17,7 @@ static double dot(const float* a, const float* b) {
   return sum;
 }
 
-/* One query: what it adds to all results. */
+/* Adds the contribution of one query to all expected results. */
 static void reference_row(int head, int row) {
   const int base = head * LENGTH * WIDTH, at = base + row * WIDTH;
   const double scale = 1 / sqrt((double)WIDTH);
@@ -48,7 +48,7 @@ static int agree(const char* name, const float* got, const double* want, int cou
   double worst = 0;
   for (int i = 0; i < count; ++i) {
     const double error = fabs(got[i] - want[i]);
-    if (!(error <= worst)) worst = error; /* NaN, too */
+    if (!(error <= worst)) worst = error; /* also true for NaN */
   }
   printf("%-12s largest error %.2g\n", name, worst);
   return worst < 1e-5;
@@ -101,7 +101,7 @@ int main(void) {
                                            .causal = RL_CAUSAL_TOP_LEFT};
   if (rl_attention_backward(context, &backward) != RL_OK) return fail("rl_attention_backward");
 
-  /* An error is a status and a message. */
+  /* Results that overlap: an error is a status and a message. */
   backward.d_k = backward.d_q;
   const rl_status refused = rl_attention_backward(context, &backward);
   printf("%s: %s\n", rl_status_name(refused), rl_last_error());

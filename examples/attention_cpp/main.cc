@@ -1,5 +1,5 @@
-// From include to gradients: the loss is the sum of all outputs, so the weights of each query, which
-// sum up to 1, make the gradients of the values sum up to the number of outputs.
+// Attention and its gradients in C++. The loss is the sum of all outputs, and the weights of each
+// query sum to 1, so the gradients of the values must sum to the number of outputs.
 #include <ridgeline/attention.h>
 
 #include <cmath>

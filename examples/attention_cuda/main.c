@@ -1,6 +1,6 @@
-/* Attention and its gradients on a CUDA stream, held against the CPU's: exit code 0 if all values
+/* Attention and its gradients on a CUDA stream, compared with the CPU's: exit code 0 if all values
  * agree or there is no GPU, 1 otherwise. Memory and the stream come from NVIDIA's driver, which is
- * opened at run time: a program that has a toolkit or PyTorch passes its own pointers and streams. */
+ * opened at run time; a program with a toolkit or PyTorch passes its own pointers and streams. */
 #include <dlfcn.h>
 #include <math.h>
 #include <ridgeline/ridgeline.h>
@@ -13,7 +13,7 @@ enum { Q, K, V, OUT, LSE, D_OUT, D_Q, D_K, D_V, TENSORS };
 static const char* const names[] = {"q",     "k",   "v",   "out", "log_sum_exp",
                                     "d_out", "d_q", "d_k", "d_v"};
 
-/* What this program needs of the driver. */
+/* The functions of the driver that this program calls. */
 static int (*init)(unsigned), (*get)(int*, int), (*retain)(void**, int), (*set_current)(void*);
 static int (*create_stream)(void**, unsigned), (*synchronize)(void*);
 static int (*allocate)(unsigned long long*, size_t);
@@ -47,7 +47,7 @@ static int fail(const char* what) {
   return 1;
 }
 
-/* Both directions on the context's device, on a stream if there is one. */
+/* Runs forward and backward on the context's device, on the stream if it is not NULL. */
 static int run(rl_context* context, const rl_tensor* t, void* stream) {
   rl_attention_forward_params forward = {.size = sizeof forward, .q = &t[Q], .k = &t[K],
                                          .v = &t[V], .out = &t[OUT], .log_sum_exp = &t[LSE],
@@ -58,7 +58,7 @@ static int run(rl_context* context, const rl_tensor* t, void* stream) {
                                            .d_out = &t[D_OUT], .d_q = &t[D_Q], .d_k = &t[D_K],
                                            .d_v = &t[D_V], .causal = RL_CAUSAL_TOP_LEFT,
                                            .stream = stream, .uses_stream = stream != NULL};
-  /* Compiles what is missing, so that the calls below only queue work, and may be captured. */
+  /* Compiles missing kernels, so that the calls below only queue work, and may be captured. */
   if (rl_attention_forward_warm_up(context, &forward) != RL_OK) return fail("warm-up");
   if (rl_attention_backward_warm_up(context, &backward) != RL_OK) return fail("warm-up");
   if (rl_attention_forward(context, &forward) != RL_OK) return fail("rl_attention_forward");
@@ -111,7 +111,7 @@ int main(void) {
     double worst = 0;
     for (size_t i = 0; i < bytes_of(t) / sizeof(float); ++i) {
       const double error = fabs((double)got[i] - host[t][i]);
-      if (!(error <= worst)) worst = error; /* NaN, too */
+      if (!(error <= worst)) worst = error; /* also true for NaN */
     }
     printf("%-12s largest difference between GPU and CPU %.2g\n", names[t], worst);
     right = worst < 1e-4;

@@ -1,4 +1,4 @@
-// Uses a name that it never declared: the log names line 9.
+// Uses an undeclared name: the log names line 9.
 // ridgeline: grid = seq_len, heads, batch
 // ridgeline: block = 1
 #include "own_attention.cuh"

@@ -1,4 +1,4 @@
-// Reads from an address that is not there.
+// Reads from an invalid address.
 // ridgeline: grid = seq_len, heads, batch
 // ridgeline: block = 1
 #include "own_attention.cuh"

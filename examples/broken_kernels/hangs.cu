@@ -1,4 +1,4 @@
-// Waits for a value that nobody writes.
+// Waits forever for a value that is never written.
 // ridgeline: grid = seq_len, heads, batch
 // ridgeline: block = 1
 #include "own_attention.cuh"

@@ -1,4 +1,4 @@
-// Right values, and one row past the last of the whole tensor.
+// Computes the right values, and also writes one row past the end of the whole tensor.
 // ridgeline: grid = seq_len, heads, batch
 // ridgeline: block = 1
 #include "own_attention.cuh"

@@ -1,4 +1,4 @@
-// Right values, but the last row is never written.
+// Computes the right values, but never writes the last row.
 // ridgeline: grid = seq_len, heads, batch
 // ridgeline: block = 1
 #include "own_attention.cuh"

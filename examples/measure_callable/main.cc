@@ -1,7 +1,7 @@
-// Measures y = a x + y, written twice, and compares the run with an earlier one.
+// Measures two implementations of y = a x + y, and compares the run with an earlier one.
 //
 //   measure_callable results.jsonl                  measures, and appends the records
-//   measure_callable results.jsonl baseline.jsonl   and says what changed since the baseline
+//   measure_callable results.jsonl baseline.jsonl   also prints what changed since the baseline
 #include <ridgeline/harness.h>
 
 #include <algorithm>
@@ -21,15 +21,14 @@ void forward(float a, const Vector& x, Vector& y) {
   for (size_t i = 0; i < y.size(); ++i) y[i] += a * x[i];
 }
 
-// The same sums in another order: every cache line is fetched sixteen times.
+// The same sums in another order, which fetches every cache line sixteen times.
 void strided(float a, const Vector& x, Vector& y) {
   constexpr size_t kStride = 16;
   for (size_t start = 0; start < kStride; ++start)
     for (size_t i = start; i < y.size(); i += kStride) y[i] += a * x[i];
 }
 
-// y was a multiple of x before and is one afterwards, whatever the order of the sums: x is 1 at the
-// second element, which tells the multiple.
+// y stays a multiple of x, whatever the order of the sums; as x[1] is 1, the multiple is y[1].
 std::vector<ridgeline::CheckedResult> check_saxpy(const Vector& x, const Vector& y) {
   double worst = 0;
   for (size_t i = 0; i < y.size(); ++i)
@@ -47,7 +46,7 @@ int run(const std::string& results, const std::string& baseline) {
     const char* name;
     void (*saxpy)(float, const Vector&, Vector&);
   };
-  // In turns, so that what disturbs the machine disturbs both; and what is wrong has no time.
+  // The two alternate, so that disturbances of the machine affect both; a wrong one gets no time.
   std::vector<ridgeline::Callable> callables;
   for (const Way& way : {Way{"forward", forward}, Way{"strided", strided}})
     callables.push_back({.name = "saxpy",
