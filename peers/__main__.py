@@ -1,4 +1,4 @@
-"""python3 peers: answers ridgeline's requests; python3 peers --list: names that it knows, attention's, models', then texts'."""
+"""python3 peers: answers ridgeline's requests; python3 peers --list: prints all implementations."""
 import pathlib
 import sys
 

@@ -6,7 +6,7 @@ import time
 from .process_memory import Growth
 from .refusal import Refusal, missing
 
-# Memory that JAX takes at once would be missing elsewhere.
+# Or JAX would take most of the GPU's memory at start.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 try:
     import jax
@@ -58,20 +58,20 @@ class Problem:
         kind, _, ordinal = request["device"].partition(":")
         if request["dtype"] == "tf32" and kind == "cpu":
             raise Refusal("unsupported", "tf32 is a GPU's", "use fp32, bf16 or fp16 on a CPU")
-        if kind == "cpu":  # XLA takes as many threads as there are cores to run on
+        if kind == "cpu":  # XLA starts one thread per core that it may run on
             os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:request["threads"]])
         try:
             self.device = jax.devices(PLATFORMS[kind])[int(ordinal or 0)]
         except (RuntimeError, IndexError) as error:
             raise Refusal("unsupported", f"JAX {jax.__version__} has no {request['device']}: {error}",
                           "pip install 'jax[cuda12]' for a GPU") from error
-        self.has_queue = False  # for its clock: the host's waits for whatever was started before
-        self.leaves_memory_taken = kind == "cuda"  # JAX gives nothing back before it ends
+        self.has_queue = False  # samples are timed on the host, so there is no queue to keep busy
+        self.leaves_memory_taken = kind == "cuda"  # JAX keeps its memory until the process ends
         self.gradients = request["gradients"]
         jax.config.update("jax_default_matmul_precision", PRECISIONS.get(request["dtype"], "highest"))
         self.layout, make = IMPLEMENTATIONS[request["implementation"]]
         attention = make(request["causal"], 1 / math.sqrt(request["shape"][3]))
-        # With gradients, forward also gives what backward needs: a function that is itself data.
+        # With gradients, forward also returns what backward needs, a function that is a pytree.
         self.run_forward = jax.jit((lambda q, k, v: jax.vjp(attention, q, k, v)) if self.gradients
                                    else (lambda q, k, v: (attention(q, k, v), None)))
         self.run_backward = jax.jit(lambda pull_back, d_output: pull_back(d_output))
@@ -125,7 +125,7 @@ class Problem:
         return facts
 
     def timed(self, work):
-        """JAX shows no clock of the device: the host's, until the result is there."""
+        """Times on the host until the result is complete: JAX exposes no device clock."""
         begin = time.perf_counter()
         result = work()
         jax.block_until_ready(self.last)

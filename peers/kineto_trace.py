@@ -1,8 +1,8 @@
-"""What ran in each step, read from a trace that torch.profiler has exported: pieces of work, and the calls that started
-them. Needs no PyTorch."""
+"""Reads what ran in each step from a trace exported by torch.profiler: pieces of work and the calls that launched them.
+Needs no PyTorch."""
 import bisect
 
-RANGE = "ridgeline: "  # before the names of our own ranges: steps and phases
+RANGE = "ridgeline: "  # prefix of the names of our ranges: steps and phases
 STEP = "step"
 PHASES = ("forward", "backward", "optimizer")
 NONE = -1
@@ -26,7 +26,7 @@ class Slice:
 
 
 class Ranges:
-    """Ranges of the host that do not overlap: which one a time is in."""
+    """Ranges on the host that do not overlap; finds the one that contains a time."""
 
     def __init__(self, slices):
         self.slices = sorted(slices, key=lambda each: each.begin)
@@ -38,7 +38,7 @@ class Ranges:
 
 
 class Step:
-    """One step as docs/peers.md has it."""
+    """One step in the format of docs/peers.md."""
 
     def __init__(self, slice_):
         self.begin, self.end = slice_.begin, slice_.end
@@ -65,8 +65,8 @@ class Step:
 
 
 def self_times(slices):
-    """The same operations without the time of those inside of them, one after the other on each thread. One that does
-    nothing but call another of its own name is the same operation, as in torch.profiler's own tables."""
+    """Yields (operation, begin, end) with the self time of each operation, one after the other on each thread. An
+    operation that only calls another of the same name is merged with it, as in torch.profiler's own tables."""
     slices.sort(key=lambda each: (each.thread, each.begin, -each.end))
     open_, parents, children = [], [], [0] * len(slices)
     own = [each.end - each.begin for each in slices]
@@ -83,7 +83,7 @@ def self_times(slices):
         if parent != NONE and children[parent] == 1 and slices[parent].name == slices[index].name:
             same_as[index] = same_as[parent]
             own[same_as[parent]] += own[index]
-    free = {}  # by thread: from when on nothing stands there
+    free = {}  # by thread: the end of the last operation placed there
     for index, each in enumerate(slices):
         if same_as[index] == index:
             begin = max(each.begin, free.get(each.thread, each.begin))
@@ -92,7 +92,7 @@ def self_times(slices):
 
 
 def steps_of(trace, on_gpu):
-    """Of a GPU kernels, copies and fills; of a CPU operations with the time that each takes by itself."""
+    """Returns the steps of a trace: on a GPU kernels, copies and fills, on a CPU operations with their self times."""
     slices = {}
     for event in trace["traceEvents"]:
         if event.get("ph") == "X":
@@ -116,7 +116,7 @@ def steps_of(trace, on_gpu):
         for cat in WORK:
             for each in map(Slice, slices.get(cat, [])):
                 call = calls.get(each.correlation) if each.correlation else None
-                # Not every call of the driver is traced; the operation that made it is the next best.
+                # Not every driver call is traced; where it is missing, the operation that made it stands in.
                 cause = call or (operations.get(each.operation) if each.operation else None)
                 if (index := ranges.find((cause or each).begin)) != NONE:
                     phase = phase_at(cause.begin) if cause else NONE

@@ -1,4 +1,4 @@
-"""Gemma-3 of llama.cpp, decoding greedily, on a gguf file that is written from ridgeline's weights."""
+"""Gemma-3 of llama.cpp, decoding greedily, from a gguf file written from ridgeline's weights."""
 import ctypes
 import json
 import math
@@ -31,7 +31,7 @@ STORED = {"bf16": gguf.GGMLQuantizationType.BF16, "fp32": gguf.GGMLQuantizationT
 
 
 def stored_tensors(folder):
-    """Names and fp32 values of all text tensors; numpy knows no bf16."""
+    """Yields the name and the values of each text tensor, in fp32 because numpy has no bf16."""
     for file in sorted(os.listdir(folder)):
         if not file.endswith(".safetensors"):
             continue
@@ -60,7 +60,7 @@ def name_in_gguf(name):
 
 
 def write_gguf(folder, dtype):
-    """The path of the file, which is written once for a folder and a dtype."""
+    """Returns the path of the file, which is written once for each folder and dtype."""
     path = os.path.join(folder, f"ridgeline-{dtype}.gguf")
     if os.path.exists(path):
         return path
@@ -89,7 +89,7 @@ def write_gguf(folder, dtype):
     writer.add_vocab_size(config["vocab_size"])
     writer.add_tokenizer_model("none")
     for name, values in stored_tensors(folder):
-        if values.ndim == 1:  # norms are stored as their distance from 1, and llama.cpp has them whole
+        if values.ndim == 1:  # weights of norms are stored less 1, and llama.cpp expects them whole
             writer.add_tensor(name_in_gguf(name), values + numpy.float32(1))
         else:
             kind = STORED[dtype]
@@ -120,7 +120,7 @@ class Problem:
         llama_cpp.llama_log_set(self.quiet, ctypes.c_void_p())
         settings = llama_cpp.llama_model_default_params()
         settings.n_gpu_layers = 999 if on_gpu else 0
-        settings.use_mmap = False  # as ours: weights are in memory of the process
+        settings.use_mmap = False  # weights are in memory of the process, as ours are
         self.model = llama_cpp.llama_model_load_from_file(path.encode(), settings)
         if not self.model:
             raise Refusal("invalid", f"llama.cpp could not load {path}")
@@ -145,7 +145,7 @@ class Problem:
         self.batch.n_tokens += 1
 
     def run(self):
-        """The next token of each text."""
+        """Runs the batch and returns the next token of each text."""
         if status := llama_cpp.llama_decode(self.context, self.batch):
             raise Refusal("invalid", f"llama_decode ended with {status}")
         found = []
@@ -164,7 +164,7 @@ class Problem:
         return self.run()
 
     def text(self):
-        """All new tokens of the first text, and the milliseconds of every step."""
+        """Returns all new tokens of the first text, and the milliseconds of every step."""
         tokens = self.prefill()
         first, step_ms = [tokens[0]], []
         for position in range(len(self.prompt), len(self.prompt) + self.request["new_tokens"] - 1):

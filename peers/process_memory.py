@@ -1,12 +1,12 @@
-"""The memory of this process as the operating system counts it: a peer's peak on a CPU, and a limit."""
+"""The memory of this process as the operating system counts it: its peak growth on a CPU, and a limit."""
 import ctypes
 import resource
 
-LIBRARY_NEEDS = 256 << 20  # stacks, and what a library takes for itself
+LIBRARY_NEEDS = 256 << 20  # for stacks and a library's own data
 
 
 def status_bytes(field):
-    """A line of /proc/self/status; None where the system has no such line."""
+    """Returns a field of /proc/self/status in bytes, or None if the system has no such field."""
     try:
         with open("/proc/self/status", encoding="ascii") as file:
             for line in file:
@@ -18,7 +18,7 @@ def status_bytes(field):
 
 
 def limit_memory(budget):
-    """A tensor beyond the budget is an error that can be caught, not the end of the machine."""
+    """Limits the process, so that a tensor beyond the budget raises an error instead of exhausting the machine."""
     taken = status_bytes("VmData")
     if taken is not None:
         hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
@@ -28,7 +28,7 @@ def limit_memory(budget):
 
 
 def give_back_free_memory():
-    """What the allocator keeps of earlier runs would hide the growth of this one."""
+    """Releases memory that the allocator keeps from earlier runs, as it would hide the growth of this one."""
     try:
         ctypes.CDLL(None).malloc_trim(0)
     except (OSError, AttributeError):
@@ -36,7 +36,7 @@ def give_back_free_memory():
 
 
 class Growth:
-    """Of the resident size of this process, from here to its peak; `held`: bytes of inputs that are there already."""
+    """Growth of the resident size of this process from now to its peak, plus `held` bytes of existing inputs."""
 
     def __init__(self, held=0):
         give_back_free_memory()
@@ -44,13 +44,13 @@ class Growth:
         self.earlier_peak = None
         try:
             with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
-                file.write("5")  # the peak begins anew
+                file.write("5")  # resets the peak
         except OSError:
             self.earlier_peak = status_bytes("VmHWM")
         self.before = status_bytes("VmRSS")
 
     def facts(self):
-        """As in answers; nothing where the system does not tell, or where an earlier peak hides this one."""
+        """Returns the field of an answer; empty if the system does not report it or an earlier peak hides it."""
         peak = status_bytes("VmHWM")
         if self.before is None or peak is None or peak == self.earlier_peak:
             return {}

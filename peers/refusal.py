@@ -1,8 +1,8 @@
-"""Why a row has no figures."""
+"""The exception that says why a row has no figures."""
 
 
 class Refusal(Exception):
-    """`status` is a word of ridgeline's records: oom, unsupported, invalid."""
+    """`status` is that of ridgeline's records: oom, unsupported, invalid, wrong."""
 
     def __init__(self, status, error, next_step=""):
         super().__init__(error)
@@ -10,6 +10,6 @@ class Refusal(Exception):
 
 
 def missing(package, error):
-    """The answer to an import that failed."""
+    """Returns the refusal for a failed import."""
     return Refusal("unsupported", f"{package} cannot be imported: {error}",
                    f"pip install {package} for the interpreter that RIDGELINE_PYTHON names, or python3 on PATH")

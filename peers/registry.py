@@ -1,4 +1,4 @@
-"""Which module opens which implementation; src/studies/peers/implementations.cc has the same names."""
+"""The module of each implementation; src/studies/peers/implementations.cc has the same names."""
 import importlib
 
 from .torch_forms import MODELS
@@ -20,7 +20,7 @@ IMPLEMENTATIONS = {
     "jax.cudnn": "jax_library",
 }
 
-# Models that write text.
+# Models that generate text.
 TEXTS = {
     "transformers.eager": "transformers_text",
     "transformers.static.compile": "transformers_text",
@@ -30,7 +30,7 @@ TEXTS = {
 
 
 def open_problem(request):
-    """The problem of a request, ready to run."""
+    """Returns the problem of a request, ready to run."""
     if request["study"] == "generate":
         return importlib.import_module("peers." + TEXTS[request["implementation"]]).Problem(request)
     if "model" in request:

@@ -1,8 +1,7 @@
-"""How a row of each study is run: the first run that is looked at, then samples."""
+"""How a row of each study runs: a first run that is checked, then samples."""
 import time
 
-# A GPU that has run dry waits for the next launch. Before a sample shorter than this it is kept busy, as
-# `ridgeline kernel` does for its own.
+# An idle GPU waits for the next launch. Before a sample shorter than this it is kept busy, as in `ridgeline kernel`.
 LEAD_IN_BELOW_MS = 2
 
 
@@ -11,7 +10,7 @@ class Row:
         self.problem, self.request = problem, request
 
     def first_run(self):
-        """Memory, what really ran, and the results as files where ridgeline wants to check them."""
+        """Returns memory and what actually ran, and writes the results to files if ridgeline asks for them."""
         start = time.monotonic()
         self.problem.meet_every_kernel()
         first_run_s = time.monotonic() - start
@@ -23,7 +22,7 @@ class Row:
         pass
 
     def close(self):
-        """Checks that what was timed is what was looked at."""
+        """Checks that the timed code is the code that was checked."""
         try:
             self.problem.check_after_samples()
         finally:
@@ -38,11 +37,11 @@ class Row:
 
 
 class AttentionRow(Row):
-    """As `ridgeline attention`: forward, then backward, each started on an idle device."""
+    """Like `ridgeline attention`: forward, then backward, each launched on an idle device."""
     last_ms = 0.0
 
     def sample(self):
-        # A Python that has waited for ridgeline's word is slow to start its first call, and the GPU waits for it.
+        # After waiting for ridgeline, Python is slow to make its first call, and the GPU waits for it.
         if self.problem.has_queue and self.last_ms < LEAD_IN_BELOW_MS:
             self.both_passes()
         taken = self.both_passes()
@@ -56,14 +55,14 @@ class AttentionRow(Row):
 
 
 class KernelRow(Row):
-    """As `ridgeline kernel`: calls back to back, over copies, after a flush, or in a launch graph."""
+    """Like `ridgeline kernel`: calls back to back, over copies, after a flush, or in a launch graph."""
 
     def prepare(self):
         self.calls, self.copies = self.request["calls"], self.request["copies"]
         self.mode = self.request["mode"]
         self.passes = [self.forward] + ([self.backward] if self.request["gradients"] else [])
         self.next_copy, self.last_ms = [0] * len(self.passes), [0.0] * len(self.passes)
-        # A backward needs what a forward of its copy has left.
+        # Backward needs what the forward of its copy saved.
         self.states = [self.problem.forward(copy) if self.request["gradients"] else None
                        for copy in range(self.copies)]
         self.starts = [self.start_of(index) for index in range(len(self.passes))]
@@ -75,7 +74,7 @@ class KernelRow(Row):
         self.problem.backward(copy, self.states[copy])
 
     def start_of(self, index):
-        """A function that starts the calls of one sample."""
+        """Returns a function that makes the calls of one sample."""
         call = self.passes[index]
 
         def all_calls():
@@ -109,7 +108,7 @@ class KernelRow(Row):
 
 
 class GenerateRow(Row):
-    """As `ridgeline generate`: prompts are samples; the text comes once, with a time for each step."""
+    """Like `ridgeline generate`: each prompt is a sample; the text is generated once, with a time for each step."""
 
     def sample(self):
         return self.problem.sample()
@@ -120,7 +119,7 @@ class GenerateRow(Row):
 
 
 class ProfileRow(Row):
-    """As `ridgeline profile`: steps under a schedule, told one by one."""
+    """Like `ridgeline profile`: steps under a schedule, returned one by one."""
 
     def first_run(self):
         from . import torch_profile  # needs torch

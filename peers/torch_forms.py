@@ -1,4 +1,4 @@
-"""The forms in which PyTorch runs whole models. Needs no PyTorch, so that it starts no GPU context."""
+"""The forms in which PyTorch runs whole models. Does not import PyTorch, so that it creates no GPU context."""
 import dataclasses
 
 SCENARIOS = ("forward", "fwd-bwd", "full-step")
@@ -7,9 +7,9 @@ SCENARIOS = ("forward", "fwd-bwd", "full-step")
 @dataclasses.dataclass(frozen=True)
 class Form:
     attention: str = "sdpa"
-    mode: str | None = "default"  # of torch.compile; None: eager
+    mode: str | None = "default"  # mode of torch.compile; None: eager
     capture: bool = False         # the whole step becomes one CUDA graph
-    cast_ahead: bool = False      # weights of products are bf16 before the clock starts: forward only
+    cast_ahead: bool = False      # weights of products are cast to bf16 before timing; forward only
 
 
 FORMS = {
@@ -22,7 +22,7 @@ FORMS = {
     "graph-cast": Form(capture=True, cast_ahead=True),
     "autotune-cast": Form(mode="max-autotune-no-cudagraphs", capture=True, cast_ahead=True),
 }
-# Those that are implementations of ridgeline by themselves; src/studies/peers/implementations.cc has the same names.
+# Implementations that ridgeline offers by name; src/studies/peers/implementations.cc has the same names.
 MODELS = {
     "torch.eager": Form(attention="plain", mode=None),
     "torch.sdpa": Form(mode=None),
@@ -30,7 +30,7 @@ MODELS = {
     "torch.compile.sdpa": Form(),
     "torch.compile.reduce-overhead": Form(mode="reduce-overhead"),
 }
-# By what a run may cost: torch.compile of a large model takes minutes.
+# Sets of forms by how long they take: torch.compile of a large model takes minutes.
 PEERS = {
     "eager": ["eager"],
     "quick": ["graph", "graph-cast"],

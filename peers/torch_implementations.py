@@ -1,4 +1,4 @@
-"""Attention callables on torch tensors, and how each shows that it is what really ran."""
+"""Attention callables on torch tensors, each with a check of what actually ran."""
 import contextlib
 import math
 
@@ -23,11 +23,11 @@ class Implementation:
         self.causal, self.device = request["causal"], device
         self.batch, self.heads, self.length, self.width = request["shape"]
         self.scale = 1 / math.sqrt(self.width)
-        self.repeats_backward = request["study"] == "kernel"  # over the same forward
+        self.repeats_backward = request["study"] == "kernel"  # runs backward repeatedly on one forward
         self.versions = {}
 
     def check(self, output):
-        """What ran, in words; raises a refusal if it is not what was asked for."""
+        """Returns a description of what ran; raises a Refusal if it is not the requested implementation."""
         return output.grad_fn.name()
 
     def check_after_samples(self):
@@ -49,7 +49,7 @@ class Naive(Implementation):
 
 
 class Compiled:
-    """Mixed into what torch.compile makes: it falls back to eager without a word, so its counters are read."""
+    """Mixin for functions of torch.compile, which falls back to eager silently, so that its counters are checked."""
 
     def compile(self, function):
         import torch._functorch.config
@@ -106,7 +106,7 @@ class Flex(Compiled, Implementation):
 
 
 class Sdpa(Implementation):
-    """backend None: PyTorch's own choice. Else that one or an error, never another."""
+    """PyTorch's own choice if `backend` is None; otherwise that backend or an error, never another one."""
     backend, marker = None, "ScaledDotProduct"
 
     def __call__(self, q, k, v):
@@ -137,7 +137,7 @@ class SdpaEfficient(Sdpa):
 
 
 class SdpaMath(Sdpa):
-    """The one backend made of ordinary operations, which leave no name of their own."""
+    """The one backend made of ordinary operations, which has no autograd name of its own."""
     backend = SDPBackend.MATH
 
     def is_asked_for(self, ran):
@@ -145,7 +145,7 @@ class SdpaMath(Sdpa):
 
 
 class PackageImplementation(Implementation):
-    """A library beside PyTorch; it likes batch, sequence, heads, width."""
+    """A library other than PyTorch, which expects [batch, sequence, heads, width]."""
     layout = "bshd"
     package = module = function = ""
 
@@ -173,7 +173,7 @@ class FlashAttention3(PackageImplementation):
 
     def __call__(self, q, k, v):
         output = self.call(q, k, v, softmax_scale=self.scale, causal=self.causal)
-        return output[0] if isinstance(output, tuple) else output  # older ones give the log-sum-exp, too
+        return output[0] if isinstance(output, tuple) else output  # older versions also return the log-sum-exp
 
 
 class Xformers(PackageImplementation):

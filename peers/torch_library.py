@@ -19,7 +19,7 @@ GRADIENTS = ("d_q", "d_k", "d_v")
 
 
 def refusal_of(error, said=()):
-    """A library's exception in the words of records; None for one that is a surprise."""
+    """Returns the refusal for a library's exception, or None for an unexpected one."""
     text = str(error).strip().splitlines()
     first = text[0] if text else type(error).__name__
     out_of_memory = (torch.OutOfMemoryError, MemoryError)
@@ -50,7 +50,7 @@ def refusing():
 
 
 class TorchProblem:
-    """Something that PyTorch runs on one device."""
+    """A problem that PyTorch runs on one device."""
     leaves_memory_taken = False
 
     def __init__(self, request):
@@ -66,7 +66,7 @@ class TorchProblem:
                           "install a PyTorch with CUDA, or measure with --device cpu")
         if precision == "tf32" and not self.has_queue:
             raise Refusal("unsupported", "tf32 is a GPU's", "use another precision on a CPU")
-        # fp32 means fp32.
+        # fp32 must not use TF32.
         torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
         torch.backends.cudnn.allow_tf32 = precision == "tf32"
         if self.has_queue:
@@ -84,7 +84,7 @@ class TorchProblem:
             torch.cuda.synchronize()
 
     def empty(self):
-        """Gives back what the allocator keeps."""
+        """Releases the memory that the allocator caches."""
         if self.has_queue:
             torch.cuda.synchronize()
             torch.cuda.empty_cache()
@@ -108,7 +108,7 @@ class Problem(TorchProblem):
         self.kernels = None
 
     def load(self):
-        """The tensors of one copy, from ridgeline's files, in the layout that the implementation likes."""
+        """Returns the tensors of one copy, from ridgeline's files, in the layout of the implementation."""
         names = ["q", "k", "v"] + (["d_output"] if self.gradients else [])
         tensors = {}
         for name in names:
@@ -133,11 +133,11 @@ class Problem(TorchProblem):
             return self.implementation(*self.inputs(copy))
 
     def backward(self, copy, output):
-        keep = self.request["study"] == "kernel"  # its passes are timed apart, over and over
+        keep = self.request["study"] == "kernel"  # its passes are timed separately and repeatedly
         return torch.autograd.grad(output, self.inputs(copy), self.copies[copy]["d_output"], retain_graph=keep)
 
     def step(self, phase=lambda _name: contextlib.nullcontext()):
-        """Both passes, each inside of phase(NAME)."""
+        """Runs both passes, each inside of phase(NAME)."""
         with phase("forward"):
             output = self.forward(0)
         if self.gradients:
@@ -151,7 +151,7 @@ class Problem(TorchProblem):
         return output, gradients
 
     def meet_every_kernel(self):
-        """Compiles, loads and tunes, and checks that it is the asked-for code that runs."""
+        """Runs once, so that all kernels are compiled, loaded and tuned, and checks that the requested code runs."""
         with refusing():
             self.run_once()
             self.kernels = self.kernel_names()
@@ -160,7 +160,7 @@ class Problem(TorchProblem):
                 self.ran = self.implementation.check(self.implementation(*probe))
 
     def kernel_names(self):
-        """Of the device, by the profiler; None where it does not work, or is the study itself."""
+        """Returns the names of the GPU's kernels by the profiler; None if it fails, or if the study itself profiles."""
         if not self.has_queue or self.request["study"] == "profile":
             return None
         try:
@@ -173,7 +173,7 @@ class Problem(TorchProblem):
             return None
 
     def run_watched(self, results):
-        """One run with its memory looked at; writes results into files when they are asked for."""
+        """Runs once and returns its memory; writes the results to files if `results`."""
         with refusing():
             if self.has_queue:
                 torch.cuda.empty_cache()
@@ -216,7 +216,7 @@ class Problem(TorchProblem):
         return begin.elapsed_time(end), result
 
     def flush(self):
-        """Whatever runs next finds nothing in the last cache."""
+        """Evicts everything from the last-level cache."""
         if not hasattr(self, "flushed"):
             self.flushed = torch.empty(2 * self.request["cache_bytes"], dtype=torch.uint8, device=self.device)
         self.flushed.add_(1)

@@ -1,5 +1,5 @@
-"""TransformerLM in PyTorch with the maths of docs/models.md: the peer of our models, eager and for torch.compile, and what
-ridgeline.torch.TransformerLM is made of."""
+"""TransformerLM of docs/models.md in PyTorch: the peer of our models, eager and for torch.compile, and the base of
+ridgeline.torch.TransformerLM."""
 import math
 
 import torch
@@ -37,7 +37,7 @@ class RMSNorm(nn.Module):
 
 
 def rotate(x, cos, sin):
-    """Turns neighbours (2k, 2k + 1) of the last axis by the angle of their position."""
+    """Rotates pairs (2k, 2k + 1) of the last axis by the angle of their position."""
     even, odd = x.unflatten(-1, (-1, 2)).unbind(-1)
     return torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1).flatten(-2)
 

@@ -1,4 +1,4 @@
-"""A training step of TransformerLM in PyTorch, phase by phase, and the peer that ridgeline profiles."""
+"""A training step of TransformerLM in PyTorch, phase by phase, as a peer that ridgeline profiles."""
 import contextlib
 import dataclasses
 import gc
@@ -22,7 +22,7 @@ class Workload:
     scenario: str
     device: str
     seed: int = 42
-    max_norm: float = 0  # gradients are clipped to; 0: never
+    max_norm: float = 0  # of gradients, to which they are clipped; 0: no clipping
 
 
 def unmarked(_phase):
@@ -45,7 +45,7 @@ def build_model(workload, form):
 
 
 def make_step(workload, form):
-    """A function that does one step, each phase inside of phase(NAME), and the model, which it must not outlive."""
+    """Returns a function that runs one step, each phase inside of phase(NAME), and the model, which must outlive it."""
     model, tokens, targets = build_model(workload, form)
     kind = torch.device(workload.device).type
     mixed = torch.autocast(kind, torch.bfloat16, enabled=workload.precision == "mixed",
@@ -143,6 +143,6 @@ class Problem(TorchProblem):
     def drop(self):
         self.step = self.model = None
         if self.form.mode is not None:
-            self.compiled.start_over()  # what it has recorded holds memory
+            self.compiled.start_over()  # its recorded graphs hold memory
         gc.collect()
         self.empty()

@@ -1,4 +1,4 @@
-"""Runs steps of a problem under torch.profiler by ridgeline's schedule."""
+"""Runs steps of a problem under torch.profiler, on ridgeline's schedule."""
 import gzip
 import json
 import os
@@ -14,11 +14,11 @@ from .kineto_trace import RANGE, STEP, steps_of
 from .refusal import Refusal
 from .torch_library import refusing
 
-MOST_WORK = 80_000  # pieces of one step, so that an answer stays below 4 MiB
+MOST_WORK = 80_000  # pieces of work in one step, so that an answer stays below 4 MiB
 
 
 def prepare(problem):
-    """Before anything is compiled: kernels that torch.compile makes for a CPU show only where it is told so."""
+    """Makes the CPU kernels of torch.compile visible to the profiler; must run before anything is compiled."""
     if not problem.has_queue:
         import torch._inductor.config
         torch._inductor.config.cpp.enable_kernel_profile = True
@@ -29,7 +29,7 @@ def marked(phase):
 
 
 def untraced(problem, count):
-    """Milliseconds of a step by the host. Before anything was traced: tracing may not go away afterwards."""
+    """Returns the median time of a step on the host. Runs before any tracing, whose overhead may persist."""
     taken = []
     for _ in range(count):
         begin = time.perf_counter()
@@ -51,7 +51,7 @@ def record(problem, plan, path):
 
 
 def keep(source, path):
-    """PyTorch's own trace, compressed where the name asks for it; in words why it could not be written."""
+    """Copies PyTorch's own trace, compressed if the name ends in .gz; returns the reason if that fails."""
     try:
         with open(source, "rb") as trace, (gzip.open if path.endswith(".gz") else open)(path, "wb") as file:
             shutil.copyfileobj(trace, file)
@@ -61,7 +61,7 @@ def keep(source, path):
 
 
 def run(problem, request):
-    """What the whole run has in common, and a list of its steps."""
+    """Returns a summary of the run, and the list of its steps."""
     plan = {part: request["schedule"][part] for part in ("wait", "warmup", "active")}
     with refusing(), tempfile.TemporaryDirectory(prefix="ridgeline-trace-") as folder:
         summary = untraced(problem, plan["active"])

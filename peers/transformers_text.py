@@ -1,4 +1,4 @@
-"""Gemma-3 of transformers, decoding greedily: eager, compiled over a static cache, and that in a CUDA graph."""
+"""Gemma-3 of transformers, decoding greedily: eager, compiled with a static cache, and the latter in a CUDA graph."""
 import gc
 import time
 
@@ -12,7 +12,7 @@ try:
 except ImportError as problem:
     raise missing("transformers", problem) from problem
 
-STEPS_PER_WAIT = 8  # of a GPU, as ridgeline's own: the host reads tokens in pieces of as many
+STEPS_PER_WAIT = 8  # on a GPU: the host reads tokens in groups of this size, as ridgeline does
 
 
 class Problem(TorchProblem):
@@ -40,7 +40,7 @@ class Problem(TorchProblem):
 
     @torch.no_grad()
     def prefill(self):
-        """The first new token of each text; its memory is the same in every run of a static cache."""
+        """Computes the first new token of each text; a static cache keeps its memory from run to run."""
         if self.form == "eager":
             self.cache = transformers.DynamicCache(config=self.model.config)
         else:
@@ -55,7 +55,7 @@ class Problem(TorchProblem):
             self.token = self.compiled_step(self.token, self.cache).clone()
 
     def text(self):
-        """All new tokens of the first text, and the milliseconds of every step."""
+        """Returns all new tokens of the first text, and the milliseconds of every step."""
         self.prefill()
         if self.graph is not None:
             self.held.copy_(self.token)
@@ -68,13 +68,13 @@ class Problem(TorchProblem):
             for _ in range(count):
                 self.advance()
                 tokens.append(self.token.clone())
-            tokens[-1].tolist()  # the host has them
+            tokens[-1].tolist()  # waits until the host has them
             step_ms.append(1e3 * (time.perf_counter() - begin) / count)
         return [int(each[0, 0]) for each in tokens], step_ms
 
     @torch.no_grad()
     def capture(self):
-        """The compiled step and the token's way back, as one graph."""
+        """Captures the compiled step, and the copy of its token to the next step's input, as one graph."""
         self.prefill()
         self.held = self.token.clone()
         stream = torch.cuda.Stream()
@@ -89,7 +89,7 @@ class Problem(TorchProblem):
 
     def meet_every_kernel(self):
         with refusing():
-            self.text()  # compiles, and again for the second text where a length became a symbol
+            self.text()  # the second text may recompile, with a symbolic length
             if self.form != "eager":
                 self.text()
             if self.form == "graph" and self.has_queue:
@@ -105,7 +105,7 @@ class Problem(TorchProblem):
             return {"peak_bytes": torch.cuda.max_memory_allocated()} if self.has_queue else growth.facts()
 
     def sample(self):
-        """The prompt's time, and that until the first new token is on the host."""
+        """Returns the time of the prompt, and the time until the first new token is on the host."""
         begin = time.perf_counter()
         self.prefill()
         self.wait()

@@ -17,14 +17,14 @@ ROWS = {"attention": AttentionRow, "kernel": KernelRow, "profile": ProfileRow, "
 
 
 def take_stdout():
-    """The answers' own stream: whatever a library prints goes to stderr instead."""
+    """Returns a stream for the answers; what libraries print to stdout goes to stderr instead."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     return answers
 
 
 def die_with_parent():
-    """No row goes on after ridgeline has ended."""
+    """Ends this process when ridgeline ends."""
     try:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     except (OSError, AttributeError):
@@ -69,13 +69,13 @@ class Worker:
             failure = {"failed": refusal.status, "error": refusal.error, "next_step": refusal.next_step}
         except MemoryError as error:
             failure = {"failed": "oom", "error": str(error) or "out of memory"}
-        except Exception as error:  # an answer, whatever a library throws
+        except Exception as error:  # whatever a library raises becomes an answer
             traceback.print_exc(file=sys.stderr)
             failure = {"failed": "invalid", "error": f"{type(error).__name__}: {error}", "leave": True}
         try:
             self.close_row()
         except Exception:
-            failure["leave"] = True  # such as a GPU context that an error has broken
+            failure["leave"] = True  # such as a GPU context that an error has corrupted
         return failure
 
 
