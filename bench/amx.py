@@ -1,15 +1,15 @@
-"""Times bf16 on a CPU with AMX beside PyTorch: the roof, a product, attention, and a training step in mixed precision.
+"""Times bf16 on a CPU with AMX against PyTorch: the roof, a product, attention, and a training step in mixed precision.
 
   python3 bench/amx.py                    roof, product 2048, attention grid: about a minute on 16 cores
-  python3 bench/amx.py step               small's mixed step beside our fp32 step and torch.compile under autocast
-  python3 bench/amx.py product attention  these alone
+  python3 bench/amx.py step               small's mixed step against our fp32 step and torch.compile under autocast
+  python3 bench/amx.py product attention  only these two
 
-Needs PyTorch and a built ridgeline (--ridgeline names another one than build/release's); `step` also needs peers/ of this
-tree. Each side is a process of its own, in the order A B B A; a figure is the median of all samples, and the ratio
-by the least stands beside it. A ratio above 1: ridgeline is faster. Samples go to --results-dir as JSON.
+Needs PyTorch and a built ridgeline (--ridgeline names one other than build/release's); `step` also needs peers/ of this
+tree. Each side runs in its own process, in the order A B B A; a figure is the median of all samples, printed with the
+ratio of the minima. A ratio above 1 means that ridgeline is faster. Samples go to --results-dir as JSON.
 
-Where PyTorch's oneDNN dies of an illegal instruction (virtual machines that hide what a processor says of its tiles),
-that is said, and ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 in the environment makes it run without tiles.
+If PyTorch's oneDNN dies of an illegal instruction (on virtual machines that hide the processor's tile sizes), a message
+says so, and ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 in the environment makes it run without AMX.
 """
 import argparse
 import json
@@ -25,7 +25,7 @@ PHASES = ("forward", "backward")
 
 
 def timed(work, seconds, least=5, most=400):
-    """Milliseconds of calls, for as long as the seconds last, after a warm-up of a quarter of them."""
+    """Returns the milliseconds of calls repeated for `seconds`, after a warm-up of a quarter of that time."""
     taken, start = [], time.perf_counter()
     while time.perf_counter() - start < seconds / 4 or not taken:
         work()
@@ -37,7 +37,7 @@ def timed(work, seconds, least=5, most=400):
 
 
 def torch_child(request):
-    """What the child process measures, as {cell: {phase: samples}}."""
+    """Returns the samples of the child process as {cell: {phase: samples}}."""
     import torch
     import torch.nn.functional as F
     torch.set_num_threads(request["threads"])
@@ -122,7 +122,7 @@ def merged(into, more):
 
 
 def alternate(args, name, ours, theirs):
-    """Samples of both, rounds in turns; those of PyTorch are None where it could not run."""
+    """Returns the samples of both sides in alternating order; those of PyTorch are None if it could not run."""
     sides = {"ridgeline": {}, "torch": {}}
     failure = None
     for turn in range(args.rounds):

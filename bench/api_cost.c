@@ -1,12 +1,12 @@
-/* What a call of libridgeline.so costs the host, and whether its values are right:
+/* Measures the host cost of calls of libridgeline.so, and checks their values:
  *
  *   cc -O2 -Iinclude bench/api_cost.c -o api_cost -Lbuild/release -lridgeline -lm -ldl
  *   LD_LIBRARY_PATH=build/release ./api_cost            on the first GPU
  *   LD_LIBRARY_PATH=build/release ./api_cost --no-check with a driver that stands in for NVIDIA's
  *
- * Calls are queued in batches on a stream and timed by the host's clock until they return; the GPU
- * is waited for outside of the times. Values are held against fp64 loops. Exit code 0: all values
- * are right and every cost is within 6 us and 2.5 us more per further launch; 1: one is not. */
+ * Calls are queued in batches on a stream and timed by the host's clock until they return; waiting
+ * for the GPU is not timed. Values are compared with fp64 loops. Exit code 0: all values are right
+ * and every cost is within 6 us, and 2.5 us more per further launch; 1 otherwise. */
 #include <dlfcn.h>
 #include <math.h>
 #include <ridgeline/ridgeline.h>
@@ -55,7 +55,7 @@ static double now_us(void) {
   return 1e6 * (double)time.tv_sec + 1e-3 * (double)time.tv_nsec;
 }
 
-/* bf16 and fp32 between memory and double. */
+/* Conversions between bf16 or fp32 in memory and double. */
 static void store(void* to, int i, double value, int bits) {
   float single = (float)value;
   uint32_t word;
@@ -136,7 +136,7 @@ static int fail(const char* what) {
   return 0;
 }
 
-/* The median of batches; 0: a call failed, or costs more than it may. */
+/* Prints the median cost over batches; returns 0 if a call failed or exceeds its limit. */
 static int time_calls(const Calls* calls, const char* name, int kind, int launches) {
   double us[ROUNDS];
   for (int round = 0; round < ROUNDS; ++round) {
@@ -195,14 +195,14 @@ static int run(rl_context* context, void* stream, int bits, int check) {
     double worst = 0, largest = 0;
     for (int i = 0; i < (n == LSE ? ROWS : COUNT); ++i) {
       const double error = fabs(load(bytes, i, n == LSE ? 32 : bits) - want[n][i]);
-      if (!(error <= worst)) worst = error; /* NaN, too */
+      if (!(error <= worst)) worst = error; /* also true for NaN */
       if (fabs(want[n][i]) > largest) largest = fabs(want[n][i]);
     }
     const double tolerance = (n == LSE || bits == 32 ? 1e-5 : 1.2e-2) * (largest > 1 ? largest : 1);
     printf("  %-12s error %.2g, tolerance %.2g\n", names[n], worst, tolerance);
     right &= worst <= tolerance;
   }
-  /* 32-bit elements are cut into planes by a launch of their own. */
+  /* fp32 tensors take one more launch, which splits them into planes. */
   const int planes = bits == 32;
   for (int backward = 0; backward < 2; ++backward) {
     rl_attention_run* run = &calls.prepared[backward];

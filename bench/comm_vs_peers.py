@@ -1,15 +1,15 @@
-"""Times all-reduce by ridgeline beside the same library without it: same sizes and ranks, alternating in one run.
+"""Times all-reduce through ridgeline and through the same library alone: same sizes and ranks, alternating in one run.
 
   python bench/comm_vs_peers.py gloo                  our Gloo against torch.distributed's Gloo
   python bench/comm_vs_peers.py openmpi               our Open MPI against a plain loop of MPI_Allreduce (mpi_loop.c)
   python bench/comm_vs_peers.py mpich --ranks 2
 
 Needs a built ./lab with the plugin; PyTorch for the first, mpicc of the same MPI for the others. A sample is a
-barrier and one all-reduce in place in fp32, by the slowest rank. Each round runs both, in the order A B, B A, ...; for Gloo
-the ranks of both sides live through all rounds, and those of the side that does not run sleep; ranks of MPI would wait in a
-loop, so that they are started for each round. A cell is the median over all samples of all rounds. A ratio above 1 means
-that ridgeline is faster; "fastest" is that of the fastest samples, which other work on the machine disturbs least, and
-"rounds" the quartiles of the ratios of single rounds.
+barrier and one in-place all-reduce in fp32, timed on the slowest rank. Each round runs both sides, in the order A B,
+B A, ... Gloo's ranks live through all rounds, and those of the idle side sleep; MPI's ranks would spin, so they start
+anew for each round. A cell is the median over all samples of all rounds. A ratio above 1: ridgeline is faster;
+"fastest" is the ratio of the fastest samples, which other work on the machine disturbs least, and "rounds" are the
+quartiles of the ratios of single rounds.
 """
 import argparse
 import json
@@ -28,13 +28,13 @@ HERE = pathlib.Path(__file__).resolve()
 BINARY = HERE.parent.parent / "build/release/ridgeline"
 MIB = 1 << 20
 WARMUPS = 2
-# The first of these programs that is here.
+# The first of these programs that is installed is used.
 LAUNCHERS = {"openmpi": ["mpirun.openmpi", "mpirun"], "mpich": ["mpiexec.hydra", "mpiexec.mpich"]}
 LAUNCHER_FLAGS = {"openmpi": ["--oversubscribe", "--allow-run-as-root"], "mpich": []}
 COMPILERS = {"openmpi": ["mpicc.openmpi", "mpicc"], "mpich": ["mpicc.mpich", "mpicc"]}
 FEWEST_ROUNDS = 4
 MOST_ROUNDS = 40
-SLOWER = 1 / 1.1  # a ratio below this is one of the cells that are slower by more than a tenth
+SLOWER = 1 / 1.1  # a ratio below this counts as slower by more than a tenth
 
 
 def first_of(programs):
@@ -45,21 +45,21 @@ def first_of(programs):
 
 
 def our_environment(libraries):
-    """Of our ranks: `libraries` holds those of the plugin, where the host has none."""
+    """Returns the environment of our ranks; `libraries` is a folder with the plugin's, if the host has none."""
     if not libraries:
         return {}
     return {"LD_LIBRARY_PATH": f"{libraries}:{os.environ.get('LD_LIBRARY_PATH', '')}"}
 
 
 def request(backend, ranks, size, samples):
-    """What rank 0 of `ridgeline study-rank` reads in a line (src/studies/comm/rank.h)."""
+    """Returns the request line for rank 0 of `ridgeline study-rank` (src/studies/comm/rank.h)."""
     return json.dumps({"task": "comm", "collective": "all-reduce", "bytes": size, "ranks": ranks, "dtype": "fp32", "backend": backend,
                        "warmups": WARMUPS, "min_warmup_s": 0, "iterations": samples, "time_budget_s": 0,
                        "min_iterations": 1, "target_precision": 0.01, "verify": False})
 
 
 class Group:
-    """Ranks that live through all rounds; rank 0 is asked in lines."""
+    """Ranks that live through all rounds; rank 0 reads requests line by line."""
 
     def __init__(self, ranks, words, variables):
         self.children = [subprocess.Popen(words, env=dict(os.environ, **variables(rank)), stdin=subprocess.PIPE,
@@ -104,7 +104,7 @@ class Torch(Group):
 
 
 def torch_rank():
-    """One rank of torch.distributed: rank 0 reads sizes in lines."""
+    """One rank of torch.distributed; rank 0 reads sizes line by line."""
     import torch
     import torch.distributed as dist
     torch.set_num_threads(1)
@@ -134,7 +134,7 @@ def torch_rank():
 
 
 class Launched:
-    """Ranks of MPI, started for each round: by ours, or by a plain loop."""
+    """Ranks of MPI, started for each round: ours, or a plain loop."""
 
     def __init__(self, backend, ranks, program=None, libraries=None):
         self.backend, self.ranks, self.libraries = backend, ranks, libraries
@@ -149,7 +149,7 @@ class Launched:
         lines = ""
         for size in sizes:
             asked = json.loads(request(self.backend, self.ranks, size, samples))
-            asked["min_warmup_s"] = 0.05  # as mpi_loop.c
+            asked["min_warmup_s"] = 0.05  # as in mpi_loop.c
             lines += json.dumps(asked) + "\n"
         out = subprocess.run([*self.launch, BINARY, "study-rank"], input=lines, check=True, capture_output=True, text=True,
                              env=os.environ | our_environment(self.libraries)).stdout
@@ -188,7 +188,7 @@ def main():
             if args.backend == "gloo":
                 sides = [Ours(args.backend, ranks, folder, args.libraries), Torch(ranks)]
                 turns = [[size] for size in args.size]
-            else:  # one start of the ranks serves all sizes
+            else:  # one launch of the ranks runs all sizes
                 sides = [Launched(args.backend, ranks, libraries=args.libraries), Launched(args.backend, ranks, program)]
                 turns = [args.size]
             for sizes in turns:

@@ -1,10 +1,10 @@
-"""Holds the measured ceilings of this CPU against independent tools: PyTorch's sgemm (MKL) and copies in plain C.
+"""Compares the measured ceilings of this CPU with independent tools: PyTorch's sgemm (MKL) and copies in plain C.
 
   python bench/cpu_ceilings.py                     three rounds, alternating; about two minutes
   python bench/cpu_ceilings.py --rounds 1
 
-Needs PyTorch, a C compiler and a built ./lab. Each figure is the fastest sample of all rounds: whatever else runs on
-the machine can only make a ceiling look lower. Exit code 1 if ours is more than 5 % below an independent figure.
+Needs PyTorch, a C compiler and a built ./lab. Each figure is the fastest sample of all rounds, because other work on
+the machine can only lower a ceiling. Exit code 1 if ours is more than 5 % below an independent figure.
 """
 import argparse
 import json
@@ -19,7 +19,7 @@ import torch
 BINARY = pathlib.Path(__file__).resolve().parent.parent / "build/release/ridgeline"
 LIMIT_PERCENT = 5
 SIZES = [1024, 2048]
-# Arrays as large as ridgeline's, each thread on its own half; the best of plain stores and memcpy counts.
+# Arrays as large as ridgeline's, half for each thread; the better of plain stores and memcpy counts.
 STREAM = r"""
 #include <pthread.h>
 #include <stdio.h>
@@ -54,7 +54,7 @@ int main(int argc, char** argv) {
 
 
 def fastest(work, seconds=1.5):
-    """Seconds of the fastest call."""
+    """Returns the seconds of the fastest call."""
     work()
     start, best = time.perf_counter(), float("inf")
     while time.perf_counter() - start < seconds:

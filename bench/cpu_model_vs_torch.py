@@ -1,11 +1,11 @@
-"""Times a whole model, or compiled attention, by ridgeline beside PyTorch on this CPU: same sizes, same threads.
+"""Times a whole model, or compiled attention, of ridgeline against PyTorch on this CPU: same sizes, same threads.
 
   python bench/cpu_model_vs_torch.py model                       small, context 128, batch 4, fp32, full step
   python bench/cpu_model_vs_torch.py attention --seq-len 256,1024  our compiled against torch.compile
 
-Needs PyTorch and a built ridgeline. Every run is a process of its own, in the order A B B A ...; a figure is the
-median over all samples of all rounds, and the least stands beside it, as other work on the machine disturbs it less.
-Compile seconds are of the first round, which starts from empty caches. A ratio above 1: ridgeline is faster.
+Needs PyTorch and a built ridgeline. Every run is a separate process, in the order A B B A ...; a figure is the median
+over all samples of all rounds, printed with the minimum, which other work on the machine disturbs less. Compile seconds
+are those of the first round, which starts from empty caches. A ratio above 1: ridgeline is faster.
 """
 import argparse
 import json
@@ -21,7 +21,7 @@ BINARY = HERE.parent / "build/release/ridgeline"
 
 
 class Side:
-    """What one of the two programs took, over all rounds."""
+    """The samples and compile times of one of the two programs, over all rounds."""
 
     def __init__(self):
         self.samples, self.compile_s = {}, []
@@ -67,7 +67,7 @@ def torch_model(args, form, cache):
                        ["--size", args.size, "--context", str(args.context), "--batch", str(args.batch_size),
                         "--precision", "fp32", "--device", "cpu", "--form", form, "--scenarios", args.scenario,
                         "--warmups", str(args.warmups), "--iterations", str(args.iterations)], cache)
-    # The first run is compiling and one step.
+    # The first run is compilation and one step.
     return {"step": result["samples_ms"]}, result["first_run_s"] - statistics.median(result["samples_ms"]) / 1e3
 
 
@@ -89,7 +89,7 @@ def torch_attention(args, cell, cache):
 
 
 def alternate(args, programs):
-    """Runs each program in every round, forwards and backwards by turns; the first round has empty caches."""
+    """Runs each program in every round, reversing the order from round to round; the first round has empty caches."""
     sides = {name: Side() for name in programs}
     with tempfile.TemporaryDirectory() as folder:
         for turn in range(args.rounds):

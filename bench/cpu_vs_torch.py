@@ -1,10 +1,10 @@
-"""Times attention by ridgeline beside PyTorch on this CPU: same sizes, same threads, alternating in one run.
+"""Times attention of ridgeline against PyTorch on this CPU: same sizes, same threads, alternating in one run.
 
   python bench/cpu_vs_torch.py naive                     our naive against PyTorch eager, the study's grid
   python bench/cpu_vs_torch.py flash --dtype fp32,bf16   our flash against scaled_dot_product_attention
 
 Needs PyTorch and a built ./lab. Each round runs both, in the order A B, B A, ...; a cell is the median over all
-samples of all rounds. Forward keeps what backward needs on both sides; backward includes no forward.
+samples of all rounds. On both sides forward keeps what backward needs, and backward includes no forward.
 A ratio above 1 means that ridgeline is faster.
 """
 import argparse

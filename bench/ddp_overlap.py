@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Training steps that communicate while backward runs, against those that communicate afterwards, in turns.
+"""Compares training steps that communicate during backward with those that communicate afterwards, alternating.
 
     bench/ddp_overlap.py                                  # 4 ranks of 3 threads: a host with 16 processors
     bench/ddp_overlap.py --ranks 2 --threads 3 --backend gloo
 
-Each round starts `ridgeline ddp` once for each strategy, in an order that moves on from round to round. A ratio above 1 means
-that the strategy is faster than naive. FASTER and SLOWER need at least five rounds that all say so, which chance does once in
-32; anything else is UNCLEAR. Ranks x (threads + 1) beyond the processors of the host says nothing about overlap.
+Each round runs `ridgeline ddp` once for each strategy, in an order that rotates from round to round. A ratio above 1
+means that the strategy is faster than naive. FASTER and SLOWER need at least five rounds that all agree, which happens
+by chance once in 32; anything else is UNCLEAR. Where ranks x (threads + 1) exceeds the host's processors, results say
+nothing about overlap.
 """
 import argparse
 import csv
@@ -19,14 +20,14 @@ import time
 
 BINARY = pathlib.Path(__file__).resolve().parent.parent / "build/release/ridgeline"
 STRATEGIES = ["naive", "overlapped", "bucketed"]
-# 21 million parameters: 84 MB of gradients beside about as much time of computation as a larger model has for its own.
+# 21 million parameters: 84 MB of gradients, with about as much computation per byte as in a larger model.
 MODEL = ["--d-model", "512", "--d-ff", "2048", "--layers", "4", "--heads", "8", "--vocabulary", "4000", "--context-length", "64",
          "--batch-size", "1"]
 FEWEST_ROUNDS = 5
 
 
 def step(strategy, options, folder):
-    """The row of a fresh program as ddp.csv has it."""
+    """Runs a fresh process and returns its row of ddp.csv."""
     folder = tempfile.mkdtemp(dir=folder)
     table = pathlib.Path(folder) / "row.csv"
     words = [options.binary, "ddp", *MODEL, "--strategy", strategy, "--bucket-mb", str(options.bucket_mb), "--ranks",

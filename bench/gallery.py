@@ -1,9 +1,9 @@
-"""Remakes the pictures of docs/gallery.md and README's first screen from a folder of results.
+"""Regenerates the pictures of docs/gallery.md and of the README's first screen from a folder of results.
 
   ./lab study && python3 bench/gallery.py results/study
 
-Every picture that docs/gallery.md shows is named after a figure of the report; of a figure with several settings
-the first one is taken, as the page shows it. Pictures without a figure in these results are listed and left alone."""
+Every picture in docs/gallery.md is named after a figure of the report; of a figure with several settings the first is
+taken, as on the page. Pictures without a figure in these results are listed and left alone."""
 import argparse
 import pathlib
 import re
@@ -12,12 +12,12 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-FIRST_SCREEN = (1280, 910)  # pixels of README's picture
+FIRST_SCREEN = (1280, 910)  # pixels
 BROWSERS = ("chromium", "google-chrome", "chromium-browser")
 
 
 def written_files(program, results, output):
-    """The files of one `ridgeline report`, in the order of the page."""
+    """Runs `ridgeline report` and returns the files that it wrote, in the order of the page."""
     lines = subprocess.run([program, "report", results, "-o", output], check=True, text=True,
                            stdout=subprocess.PIPE).stdout.splitlines()
     return [pathlib.Path(line.removeprefix("Report: ")) for line in lines if line.startswith("Report: ")]

@@ -1,4 +1,4 @@
-"""Holds Gemma-3's logits against transformers' on the same random weights, on this CPU.
+"""Compares Gemma-3's logits with transformers' on the same random weights, on this CPU.
 
   python bench/gemma_logits.py                      all cases: shapes of 270m, 1b and 4b with fewer layers and tokens
   python bench/gemma_logits.py --cases 4b --keep /tmp/gemma
@@ -6,9 +6,9 @@
 Needs transformers (5.x), PyTorch, safetensors, and a built models_tests. Every case is a folder: config.json, weights in
 bf16, and expected.safetensors with tokens and the logits of eager transformers in fp32 and in bf16. models_tests then
 loads the folder as a user's checkpoint and prints a line for each way of running it: its largest and root-mean-square
-error against fp32, and both of transformers' own bf16. The rule: at most twice those, and the same greedy token at every
-position where the best two logits of fp32 are further apart than the error. With a cache is held against without, and a
-prompt in chunks against at once, by the same rule.
+error against fp32, and those of transformers' own bf16. The rule: at most twice the latter, and the same greedy token
+at every position where the best two logits of fp32 are further apart than the error. Runs with and without a cache, and
+prompts in chunks and at once, are compared by the same rule.
 """
 import argparse
 import json
@@ -26,7 +26,7 @@ TESTS = pathlib.Path(__file__).resolve().parent.parent / "build/release/tests/mo
 
 COMMON = dict(head_dim=256, query_pre_attn_scalar=256, rope_theta=1e6, rope_local_base_freq=1e4, vocab_size=2048,
               max_position_embeddings=4096)
-# Shapes of the published models; layers, vocabulary and, where prompts shall leave them early, windows are smaller.
+# Shapes of the published models with fewer layers, smaller vocabularies and, if prompts should exceed them, windows.
 CASES = {
     "270m": dict(COMMON, hidden_size=640, intermediate_size=2048, num_hidden_layers=6, num_attention_heads=4,
                  num_key_value_heads=1, sliding_window=512, tokens=640),
@@ -40,20 +40,20 @@ CASES = {
 
 
 def random_weights(config, seed):
-    """Of the library's spread, but with norms that differ from 1."""
+    """Returns a model initialised by the library, but with weights of norms that differ from 1."""
     torch.manual_seed(seed)
     model = transformers.Gemma3ForCausalLM(config)
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() == 1:
                 parameter.normal_(0, 0.2)
-            parameter.copy_(parameter.bfloat16())  # what both precisions read
+            parameter.copy_(parameter.bfloat16())  # both precisions read the same weights
     return model.eval()
 
 
 def logits(model, tokens, dtype):
-    """As from_pretrained(dtype=...) loads it: model.to() would round the frequencies of RoPE as well, and a yardstick
-    with wrong angles is up to four times too long."""
+    """Returns the logits in a dtype, cast as from_pretrained(dtype=...) does: model.to() would also round RoPE's
+    frequencies, and the reference error would be up to four times too large."""
     for parameter in model.parameters():
         parameter.data = parameter.data.to(dtype)
     assert all(value.dtype == torch.float32 for name, value in model.named_buffers() if "inv_freq" in name)
@@ -62,7 +62,7 @@ def logits(model, tokens, dtype):
 
 
 def write_weights(folder, name, config, model):
-    """As published: one file, or behind the prefix of models with a vision tower in two files and an index."""
+    """Writes weights as published: one file, or two and an index, with the prefix of models with a vision tower."""
     tensors = {key: value.bfloat16().contiguous() for key, value in model.state_dict().items() if key != "lm_head.weight"}
     described = dict(config.to_dict(), torch_dtype="bfloat16")
     if name != "4b":

@@ -4,9 +4,10 @@
   python bench/gemma_peer.py decode --model 270m --batch 1 --tokens 128
 
 Leaner than `generate --impl transformers.graph`: weights are drawn on the device, no file is written, and each form is
-printed as soon as it is timed, so that a time limit cuts off the slowest compilation only. The peer has every advantage
-that it can have: a prompt keeps no cache and computes logits of its last token alone; steps run over a static cache that
-is as long as the text, without rings, which a text inside of the window does not need. With --lock FILE, what is timed holds that lock, so that others can measure beside a compilation.
+printed as soon as it is timed, so that a time limit cuts off only the slowest compilation. The peer gets every
+advantage: a prompt keeps no cache and computes only the logits of its last token; steps use a static cache as long as
+the text, without ring buffers, which a text shorter than the window does not need. With --lock FILE, timing holds that
+lock, so that others can measure during a compilation.
 """
 import argparse
 import contextlib
@@ -23,7 +24,7 @@ MODELS = {
     "270m": dict(COMMON, hidden_size=640, intermediate_size=2048, num_hidden_layers=18),
     "1b": dict(COMMON, hidden_size=1152, intermediate_size=6912, num_hidden_layers=26),
 }
-STEPS_PER_WAIT = 8  # as ridgeline's: the host waits for tokens in pieces of as many
+STEPS_PER_WAIT = 8  # the host waits for tokens in groups of this size, as ridgeline does
 CAPTURE_WARMUPS = 3
 
 
@@ -31,7 +32,7 @@ def build(arguments):
     sizes = dict(MODELS[arguments.model])
     if arguments.layers:
         sizes["num_hidden_layers"] = arguments.layers
-    if arguments.what == "decode":  # texts shorter than the window see the same; one kind of cache compiles once
+    if arguments.what == "decode":  # the same result for texts shorter than the window; one kind of cache compiles once
         sizes["layer_types"] = ["full_attention"] * sizes["num_hidden_layers"]
     if arguments.vocabulary:
         sizes["vocab_size"] = arguments.vocabulary
@@ -63,7 +64,7 @@ class Bench:
             yield
 
     def report(self, form, work, per, prepared_s):
-        """The median of samples of `per` runs each."""
+        """Prints the median of samples of `per` runs each."""
         samples = []
         with self.alone():
             for _ in range(self.arguments.samples):
@@ -78,7 +79,7 @@ class Bench:
               f"{statistics.median(samples):.3f} ms (least {min(samples):.3f}, ready after {prepared_s:.1f} s)", flush=True)
 
     def graph_of(self, work):
-        """What `work` starts, as one CUDA graph."""
+        """Captures `work` as one CUDA graph."""
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
@@ -97,7 +98,7 @@ class Bench:
             work()
             work()
             self.wait()
-        except Exception as problem:  # one form that fails leaves the others
+        except Exception as problem:  # the other forms continue
             print(f"peer {self.arguments.what} {form}: {type(problem).__name__}: {str(problem).splitlines()[:1]}", flush=True)
             return None
         self.report(form, work, per, time.perf_counter() - begin)

@@ -1,11 +1,11 @@
-"""Checks and times ridgeline on an NVIDIA GPU, beside PyTorch in the same run, and ends with a table of bars.
+"""Checks and times ridgeline on an NVIDIA GPU against PyTorch in the same run, and ends with a table of bars.
 
-  python3 bench/gpu.py                                 everything; forms of torch.compile take minutes
+  python3 bench/gpu.py                                 everything; torch.compile takes minutes
   python3 bench/gpu.py --only flash,kernel --quick     two sections, fewer repetitions
   python3 bench/gpu.py --json figures.json             all figures, sample medians included
 
-Needs a built ridgeline and PyTorch with CUDA. Kernels are compiled into a new folder, so that nothing remembered
-from earlier runs counts. Exit code: 0 no bar was missed, 1 one was, 2 bad usage or no GPU.
+Needs a built ridgeline and PyTorch with CUDA. Kernels are compiled into a new folder, so that caches of earlier runs
+do not count. Exit code: 0 no bar was missed, 1 one was, 2 bad usage or no GPU.
 """
 import argparse
 import datetime
@@ -42,7 +42,7 @@ GPU_FACTS = "name,driver_version,clocks.sm,clocks.max.sm,clocks.mem,temperature.
 
 
 def gpu_state():
-    """What nvidia-smi says of the first GPU, or why it does not."""
+    """Returns what nvidia-smi reports of the first GPU, or why it failed."""
     try:
         answer = subprocess.run(["nvidia-smi", f"--query-gpu={GPU_FACTS}", "--format=csv,noheader", "--id=0"],
                                 capture_output=True, text=True, timeout=30)
@@ -65,7 +65,7 @@ def run_section(name, bench):
     start = time.monotonic()
     try:
         section = importlib.import_module(f"gpu_sections.{name}").run(bench)
-    except Exception as error:  # the other sections still tell something
+    except Exception as error:  # the other sections continue
         traceback.print_exc(file=sys.stdout)
         section = Section([failed(f"{name}: ended early", f"{type(error).__name__}: {error}"[:100])])
     section.seconds = time.monotonic() - start

@@ -1,12 +1,12 @@
-"""Times whole models by ridgeline beside PyTorch's best forms on an NVIDIA GPU, and ends with a table of bars.
+"""Times whole models of ridgeline against PyTorch's best forms on an NVIDIA GPU, and ends with a table of bars.
 
   python3 bench/gpu_model.py --sizes small --json model.json             one size, PyTorch's quickest good form
-  python3 bench/gpu_model.py --sizes 2.7B --peers best --json model.json  all forms; added to the figures of before
+  python3 bench/gpu_model.py --sizes 2.7B --peers best --json model.json  all forms; added to earlier figures
   python3 bench/gpu_model.py --judge model.json                          the bars of a file, without running anything
 
 Parts: `speed` alternates processes (ours, a form of PyTorch, ours, ...), `ready` starts with an empty and with a full
-kernel cache, `kernels` sums kernel time of our vanilla beside PyTorch eager's. A call may do one size only: figures
-in --json are added to. Exit code: 0 no bar was missed, 1 one was, 2 bad usage or no GPU.
+kernel cache, `kernels` sums the kernel time of our vanilla and of PyTorch eager. A call may run one size only: figures
+are added to those in --json. Exit code: 0 no bar was missed, 1 one was, 2 bad usage or no GPU.
 """
 import argparse
 import json
@@ -71,7 +71,7 @@ def read_figures(path):
 
 
 def measure(args, bench, figures, folder):
-    """Runs all parts; returns bars of what broke off."""
+    """Runs all parts; returns the bars of parts that failed."""
     plan = model.Plan(scenarios=args.scenarios, forms=args.peers, device=args.device, custom=args.custom,
                       vocabulary=args.vocabulary, warmups=args.warmups, iterations=args.iterations,
                       verify=not args.no_verify, kernel_time_library=args.kernel_time_library)
@@ -98,7 +98,7 @@ def measure(args, bench, figures, folder):
                     begin = time.monotonic()
                     try:
                         parts[part](of)
-                    except Exception as error:  # the other models still tell something
+                    except Exception as error:  # the other models continue
                         traceback.print_exc(file=sys.stdout)
                         broken.append(failed(f"{of} {part}: ended early", f"{type(error).__name__}: {error}"[:100]))
                     save()

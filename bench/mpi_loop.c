@@ -1,4 +1,5 @@
-/* A plain loop of MPI_Allreduce in place, as OSU's benchmark has it: a barrier, one call, and the time of the slowest rank.
+/* A plain loop of in-place MPI_Allreduce, as in OSU's benchmark: a barrier, one call, and the time
+ * of the slowest rank.
  * mpi_loop WARMUPS SAMPLES BYTES...: prints "BYTES MS MS MS ..." for each size. */
 #include <mpi.h>
 #include <stdio.h>
@@ -15,7 +16,7 @@ int main(int argc, char** argv) {
     for (long i = 0; i < bytes / 4; ++i) data[i] = (float)(i % 17) - 8;
     if (rank == 0) printf("%ld", bytes);
     int more = warmups;
-    for (double began = MPI_Wtime(); more > 0;) { /* as many as ridgeline takes: 50 ms at least */
+    for (double began = MPI_Wtime(); more > 0;) { /* at least 50 ms, as in ridgeline */
       MPI_Allreduce(MPI_IN_PLACE, data, (int)(bytes / 4), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
       more = more > 1 ? more - 1 : MPI_Wtime() - began < 0.05;
       MPI_Bcast(&more, 1, MPI_INT, 0, MPI_COMM_WORLD);

@@ -1,11 +1,12 @@
-"""What a call from Python costs the host besides PyTorch's kernels and a driver's launches, on a machine without a GPU.
+"""Measures the host cost of a call from Python without PyTorch's kernels and a driver's launches, without a GPU.
 
   export PYTHONPATH=python RIDGELINE_LIBRARY=build/release/libridgeline.so
   python3 bench/python_cost.py build/release/tests/libfake_gpu.so
 
-The library drives a driver that stands in for NVIDIA's and does nothing (tests/jit/fake_gpu.cc); NVRTC is real. Tensors are
-PyTorch's on the CPU, described to the library as a GPU's, so that memory comes from PyTorch's CPU allocator. Processor time
-of this thread, the least of several rounds: other processes hardly count. bench/python_gpu.py measures on a real GPU.
+The library uses a stand-in for NVIDIA's driver that does nothing (tests/jit/fake_gpu.cc); NVRTC is real. Tensors are
+PyTorch's on the CPU, described to the library as a GPU's, so that memory comes from PyTorch's CPU allocator. Figures
+are CPU time of this thread, minimum of several rounds, which other processes hardly affect. bench/python_gpu.py
+measures on a real GPU.
 """
 
 import argparse
@@ -20,14 +21,14 @@ ROUNDS, CALLS = 9, 2000
 
 
 def stand_in(driver):
-    """A folder with the driver and this machine's NVRTC, as RIDGELINE_CUDA_LIBRARIES wants it."""
+    """Makes a folder with the driver and this machine's NVRTC for RIDGELINE_CUDA_LIBRARIES."""
     folder = tempfile.TemporaryDirectory()
     os.symlink(pathlib.Path(driver).resolve(), os.path.join(folder.name, "libcuda.so.1"))
     places = [os.path.join(path, "nvidia", "*", "lib") for path in sys.path]
     places += ["/usr/local/cuda*/lib*", "/usr/lib/x86_64-linux-gnu"]
     for place in places:
         found = {os.path.basename(path): path for path in glob.glob(os.path.join(place, "libnvrtc*.so.*")) if ".alt." not in path}
-        if found:  # by names: /usr/local/cuda is often a link to another of these folders
+        if found:  # unique by name: /usr/local/cuda is often a link to another of these folders
             for name, path in found.items():
                 os.symlink(path, os.path.join(folder.name, name))
             return folder

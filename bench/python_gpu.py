@@ -1,15 +1,15 @@
-"""Checks and times the Python package on an NVIDIA GPU beside PyTorch, and ends with a table of bars.
+"""Checks and times the Python package on an NVIDIA GPU against PyTorch, and ends with a table of bars.
 
-  ./lab wheel                                            where the internet is; it leaves build/wheels/ridgeline-*.whl
-  python3 -m pip install --no-deps build/wheels/*.whl    on the machine with the GPU, which needs no internet
+  ./lab wheel                                            where there is internet; writes build/wheels/ridgeline-*.whl
+  python3 -m pip install --no-deps build/wheels/*.whl    on the machine with the GPU, offline
   python3 bench/python_gpu.py                            everything, in about four minutes
   python3 bench/python_gpu.py --only cost,activate       two sections
-  python3 bench/python_gpu.py --device cpu               tiny sizes, to try the sections where there is no GPU
+  python3 bench/python_gpu.py --device cpu               tiny sizes, to try the sections without a GPU
 
-Instead of the wheel, `PYTHONPATH=python RIDGELINE_LIBRARY=build/release/libridgeline.so` serves. Needs PyTorch with CUDA
-and NVRTC, which its wheels bring; 2.11 or newer for all sections, and transformers for `activate`. Every section runs in
-processes of its own with a limit of time. Kernels are compiled into new folders, so that nothing remembered from earlier
-runs counts. Exit code: 0 no bar was missed, 1 one was, 2 no GPU.
+Instead of the wheel, `PYTHONPATH=python RIDGELINE_LIBRARY=build/release/libridgeline.so` works. Needs PyTorch with CUDA
+and NVRTC, which its wheels contain; 2.11 or newer for all sections, and transformers for `activate`. Every section
+runs in its own processes with a time limit. Kernels are compiled into new folders, so that caches of earlier runs do
+not count. Exit code: 0 no bar was missed, 1 one was, 2 no GPU.
 """
 
 import argparse
@@ -31,7 +31,7 @@ from python_sections.harness import Bench, Row, in_processes  # noqa: E402
 
 
 def _device(bench):
-    """Asked in a process of its own: one that has touched the GPU cannot be forked."""
+    """Runs in its own process, because one that has touched the GPU cannot be forked."""
     if bench.real and torch.cuda.is_available():
         yield Row("GPU", torch.cuda.get_device_name())
     elif not bench.real:
@@ -46,17 +46,17 @@ def _check_tasks(bench):
 
 
 def _together(bench):
-    """What compiles for long and measures for a moment, and beside it all checks."""
+    """A task that compiles long and measures briefly, together with all checks."""
     return [("compile", models.compiled, (bench,)), *_check_tasks(bench)]
 
 
 def _score_tasks(bench):
-    """A process for each function and size, in which neither side has compiled anything."""
+    """One process for each function and size, in which neither side has compiled anything."""
     return [(name, scores.scores, (bench, name, size)) for name in bench.functions
             for size in bench.size(scores.SIZES, scores.TINY)]  # fmt: skip
 
 
-# Section: its limit in seconds, how many processes at once, its tasks (name, function, arguments).
+# Section: (time limit in seconds, number of concurrent processes, tasks as (name, function, arguments)).
 SECTIONS = {
     "cost": (40, 1, lambda bench: [("cost", cost.cost, (bench,))]),
     "activate": (75, 1, lambda bench: [("activate", models.activated, (bench,))]),
@@ -67,7 +67,7 @@ SECTIONS = {
 
 
 def _summed(rows):
-    """Rows of the problems as one."""
+    """Returns the rows with those of the problems summed into one."""
     parts = [row for row in rows if row.name == "problems" and row.bar]
     if not parts:
         return rows

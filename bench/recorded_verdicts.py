@@ -1,16 +1,16 @@
-"""How often verdicts on recorded runs are wrong, and how often they find a difference that is there.
+"""Counts how often verdicts on recorded runs are wrong, and how often they find a real difference.
 
   python3 bench/recorded_verdicts.py record runs/ --runs 100               fresh runs, one file each, on a quiet machine
-  python3 bench/recorded_verdicts.py record runs-busy/ --runs 100 --busy 4  beside four busy processes
+  python3 bench/recorded_verdicts.py record runs-busy/ --runs 100 --busy 4  next to four busy processes
   python3 bench/recorded_verdicts.py judge runs/ [runs-later/ ...]          500 pairs, as single runs and as --runs 5
 
 On a quiet machine of two cores `record runs/ --runs 60 --batch 4` takes about four minutes, `judge runs/ --pairs 200` as
 long again.
 
-Every seventh run has a quarter more work (a batch of 10 instead of 8), every seventh twice the work. `judge` asks
-`ridgeline compare` about pairs of runs of the same work, half of them neighbours, half of them from different folders
-where there are several (recorded an hour apart, say): FASTER and SLOWER are wrong there. Of more work SLOWER is right.
-Each pair is judged again with a noise floor that was stored for another row, which must change nothing.
+One run in seven has a quarter more work (a batch of 10 instead of 8), another one twice the work. `judge` runs
+`ridgeline compare` on pairs of runs of the same work, half of them neighbours, half from different folders if there are
+several (recorded an hour apart, say): FASTER and SLOWER are wrong there. For more work SLOWER is right.
+Each pair is judged again with a noise floor stored for another row, which must change nothing.
 """
 import argparse
 import collections
@@ -27,9 +27,9 @@ from typing import NamedTuple
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 STUDY = ["attention", "--impl", "naive,flash", "--d-model", "32,64", "--seq-len", "96,192,384", "--num-warmup", "3",
          "--num-iterations", "20"]
-WORK = [1, 1, 1.25, 1, 1, 2, 1]  # of run after run
+WORK = [1, 1, 1.25, 1, 1, 2, 1]  # of successive runs
 RUNS_A_SIDE = 5
-LONG_MS = 0.5  # from where on the start of threads hides no quarter
+LONG_MS = 0.5  # longer samples show a quarter more work despite the start of threads
 MORE_WORK = {1.25: "a quarter more work", 2: "twice the work"}
 
 
@@ -37,7 +37,7 @@ class Found(NamedTuple):
     verdict: str
     speedup: float
     base_ms: float
-    doubt: str  # what of the machine may have made the difference, without figures; empty: nothing
+    doubt: str  # the machine's possible influence on the difference, without figures; empty: none
 
 
 def record(binary, folder, runs, busy, batch):
@@ -60,7 +60,7 @@ def record(binary, folder, runs, busy, batch):
 
 
 def side(files, path):
-    """One file of `files` as runs of one --runs; the work is renamed so that rows are paired."""
+    """Writes `files` as one file of a --runs; workloads are renamed so that rows are paired."""
     lines = []
     for number, file in enumerate(files, 1):
         for line in file.read_text().splitlines():
@@ -87,7 +87,7 @@ def doubt_of(note):
 
 
 def draw(groups, count, size):
-    """Pairs of sides of `size` runs: half neighbours of one folder, half from two folders where there are two."""
+    """Yields pairs of sides of `size` runs: half neighbours of one folder, half from two folders if there are two."""
     groups = [group for group in groups if len(group) >= 2 * size]
     for i in range(count):
         apart = i % 2 == 1 and len(groups) > 1
@@ -99,7 +99,7 @@ def draw(groups, count, size):
 
 
 def windows(groups, count, size):
-    """`size` neighbouring runs of one folder; none where no folder has as many."""
+    """Yields `size` neighbouring runs of one folder; nothing if no folder has as many."""
     groups = [group for group in groups if len(group) >= size]
     for _ in range(count if groups else 0):
         group = random.choice(groups)
@@ -112,7 +112,7 @@ def judge(binary, folders, pairs):
     bad = False
     with tempfile.TemporaryDirectory() as name:
         work = pathlib.Path(name)
-        floors = work / "floors"  # of another row than those that are judged
+        floors = work / "floors"  # of a row that is not judged
         subprocess.run([binary, "noise", "--runs", "11", "--results-dir", floors, "--", "attention", "--impl", "flash",
                         "--seq-len", "32", "--d-model", "16", "--num-iterations", "6"], check=True,
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""How often `ridgeline compare --interleave` is wrong: self-comparisons, and true slowdowns of 3 and 5 %.
+"""Counts how often `ridgeline compare --interleave` is wrong: self-comparisons, and true slowdowns of 3 and 5 %.
 
     python3 bench/verdicts.py                # 100 of each: about an hour
     python3 bench/verdicts.py --tries 10     # a sample
-    python3 bench/verdicts.py --tries 0 --also other/verdicts.json   # adds up, measures nothing
+    python3 bench/verdicts.py --tries 0 --also other/verdicts.json   # only sums up earlier runs
 
 The slowdowns are real work: batch 34 against 33 and 21 against 20, one thread, 3 and 5 % more FLOPs and bytes. Each
-comparison has the gate `slower:3%`. Every comparison is kept in DIRECTORY/verdicts.json: a run that was ended goes on
-from there. Ends with 1 if one of LIMITS is broken, and says which.
+comparison has the gate `slower:3%`. Every comparison is kept in DIRECTORY/verdicts.json, from where an interrupted run
+resumes. Exits with 1 if one of LIMITS is violated, and prints which.
 """
 import argparse
 import collections
@@ -25,7 +25,7 @@ BATCHES = {"same": (20, 20), "slower 3 %": (33, 34), "slower 5 %": (20, 21)}
 GATE = "slower:3%"
 PASSED, FAILED, UNDECIDED = 0, 1, 5  # exit codes of a comparison with gates
 
-# What must hold: the share of phases with a verdict, or of comparisons with an exit code, at least and at most.
+# The least and the largest share of phases with a verdict, or of comparisons with an exit code.
 LIMITS = [
     ("same", "verdict", ("FASTER", "SLOWER"), 0, 0.01),
     ("same", "exit", (FAILED,), 0, 0),
@@ -36,7 +36,7 @@ LIMITS = [
 
 
 def compare(program, directory, kind):
-    """One comparison: what is kept of it."""
+    """Runs one comparison and returns its entry of verdicts.json."""
     load, start = os.getloadavg()[0], time.monotonic()
     base, new = BATCHES[kind]
     arguments = [program, "compare", "--interleave", "--results-dir", str(directory), "--gate", GATE,
@@ -54,7 +54,7 @@ def compare(program, directory, kind):
 
 
 def counts(entries, kind, what):
-    """How often each verdict of a phase, or each exit code, was seen."""
+    """Returns how often each verdict of a phase, or each exit code, occurred."""
     chosen = [entry for entry in entries if entry["kind"] == kind]
     if what == "exit":
         return collections.Counter(entry["exit"] for entry in chosen)
@@ -76,7 +76,7 @@ def summary(entries, kind):
 
 
 def broken(entries):
-    """The limits that do not hold, in words."""
+    """Yields a sentence for each violated limit."""
     for kind, what, wanted, least, most in LIMITS:
         seen = counts(entries, kind, what)
         share = sum(seen[value] for value in wanted) / max(1, seen.total())
@@ -96,7 +96,7 @@ def main():
     entries = json.loads(kept.read_text()) if kept.exists() else []
     other = [entry for path in options.also for entry in json.loads(path.read_text())]
     for i in range(options.tries):
-        for kind in BATCHES:  # in turn, so that all kinds see the same hours
+        for kind in BATCHES:  # alternating, so that all kinds are measured in the same hours
             if sum(entry["kind"] == kind for entry in entries) > i:
                 continue
             entries.append(compare(options.program, options.directory, kind))

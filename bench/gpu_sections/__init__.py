@@ -1,5 +1,5 @@
 """The sections of bench/gpu.py: each module has run(bench), which prints its figures and returns its bars. Models in
-PyTorch are those of peers/, beside bench/."""
+PyTorch come from peers/."""
 import pathlib
 import sys
 

@@ -1,4 +1,4 @@
-"""Bars: a figure, what it should be, and whether it is."""
+"""Bars: a figure, its target, and whether it meets the target."""
 import dataclasses
 import math
 
@@ -43,7 +43,7 @@ class Section:
 
 
 def finite(value):
-    """The same without numbers that JSON does not know."""
+    """Returns the same value with None for numbers that JSON cannot represent."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, dict):

@@ -12,13 +12,13 @@ LIMIT_PERCENT = 3
 SIZES = [4096, 8192]
 COMPUTE = ["fp32", "tf32", "bf16", "fp16"]
 COPY_BYTES = 1 << 30
-# Both sides run under load until the clocks have settled, then take the fastest sample of a second.
+# Both sides run under load until the clocks have settled, then take the fastest of a second's samples.
 SETTLE_S, MEASURE_S, QUICK_MEASURE_S = 3, 1, 0.4
 SAMPLE_MS = 2
 
 
 def best_seconds(work, seconds):
-    """The fastest sample once the clocks have settled; short work comes several times to a sample."""
+    """Returns the seconds of the fastest sample after the clocks settled; short work runs several times per sample."""
     timer = Timer()
     work()
     calls = max(1, math.ceil(SAMPLE_MS / max(1e-3, timer(work)[0])))
@@ -36,7 +36,7 @@ def best_seconds(work, seconds):
 
 
 def torch_product(dtype, seconds):
-    """FLOP/s of the best size."""
+    """Returns the FLOP/s of the best size."""
     torch.manual_seed(42)
     rates = []
     for size in SIZES:
@@ -51,14 +51,14 @@ def torch_product(dtype, seconds):
 
 
 def torch_copy(seconds):
-    """Bytes per second, read and written."""
+    """Returns bytes read and written per second."""
     a = torch.randn(COPY_BYTES // 4, device="cuda")
     b = torch.empty_like(a)
     return 2 * COPY_BYTES / best_seconds(lambda: b.copy_(a), seconds)[0]
 
 
 def our_ceilings(bench, seconds):
-    """The best library product per dtype and the best copy of memory, as `ridgeline roofline` records them."""
+    """Returns the best library product per dtype and the best memory copy, from the records of `ridgeline roofline`."""
     products, copies = {}, []
     for record in bench.ridgeline.rows("roofline", dtype=COMPUTE, settle_time=f"{SETTLE_S}s",
                                        time_budget=f"{seconds}s", no_plot=True):
@@ -95,6 +95,6 @@ def judge(ours, theirs):
         mine, other = ours.get(name, math.nan), theirs[name]
         scale, unit = (1e9, "GB/s") if name == "copy" else (1e12, "TFLOP/s")
         print(f"   {name}: ours {mine / scale:.1f}, PyTorch {other / scale:.1f} {unit} ({100 * (mine / other - 1):+.2f} %)")
-        # A ceiling may be higher than PyTorch's figure; it must not be lower.
+        # A ceiling may be higher than PyTorch's figure, but not lower.
         bars.append(at_most(f"ceilings: {name}, % below PyTorch", 100 * (1 - mine / other), LIMIT_PERCENT))
     return Section(bars, {"ours": ours, "torch": theirs})

@@ -1,4 +1,4 @@
-"""The harness against independent clocks: the machine code that ridgeline ran, started and timed by PyTorch."""
+"""Checks the harness against independent clocks: ridgeline's machine code, launched and timed by PyTorch."""
 import ctypes
 import pathlib
 import re
@@ -19,7 +19,7 @@ FAR = 1 << 30  # beyond every key: nothing is masked
 
 
 def read_struct(name, header, types):
-    """The ctypes twin of a struct in params.h, of which the dump has a copy."""
+    """Returns the ctypes equivalent of a struct in params.h, of which the dump has a copy."""
     body = re.search(rf"struct {name} {{(.*?)}};", header, re.DOTALL)
     if body is None:
         raise RuntimeError(f"the dumped params.h has no struct {name}")
@@ -38,7 +38,7 @@ def read_struct(name, header, types):
 
 
 def dumped_kernel(ridgeline, cell, folder):
-    """Path of the machine code of the forward kernel, and the constants that it was compiled with."""
+    """Returns the path of the forward kernel's machine code, and the constants that it was compiled with."""
     ridgeline.rows("kernel", impl="flash", dtype=cell.dtype, shape=[cell.shape], mode="hot", calls_per_sample=1,
                    num_warmup=0, num_iterations=1, no_verify=True, dump_kernels=folder)
     sources = [path for path in pathlib.Path(folder).glob("*.cu") if path.name.startswith("flash_forward")]
@@ -114,13 +114,13 @@ def by_events(kernel, iterations):
         for _ in range(CALLS):
             kernel()
     for _ in range(WARMUPS + iterations):
-        calls()  # as ridgeline does: the queue is not empty when the clock starts
+        calls()  # the queue is not empty when the clock starts, as in ridgeline
         taken.append(timer(calls)[0] / CALLS)
     return taken[WARMUPS:]
 
 
 def by_profiler(kernel):
-    """Milliseconds of single kernels from PyTorch's profiler (CUPTI); empty where it does not work."""
+    """Returns the milliseconds of single kernels by PyTorch's profiler (CUPTI); empty if it fails."""
     try:
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
             for _ in range(WARMUPS + 5 * CALLS):

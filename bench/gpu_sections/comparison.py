@@ -1,4 +1,4 @@
-"""Samples of several programs over the same cells, and what follows from them."""
+"""Samples of several programs over the same cells, and statistics of them."""
 import collections
 import math
 import statistics
@@ -14,12 +14,12 @@ class Comparison:
         self.samples[who, cell, phase].extend(milliseconds)
 
     def median(self, who, cell, phase):
-        """Infinite where there is none: out of memory, or not supported."""
+        """Returns infinity if there are no samples: out of memory, or not supported."""
         found = self.samples.get((who, cell, phase))
         return statistics.median(found) if found else math.inf
 
     def best(self, others, cell, phase):
-        """The fastest of several programs, and its name."""
+        """Returns the median of the fastest of several programs, and its name."""
         return min((self.median(who, cell, phase), who) for who in others)
 
     def as_json(self):
@@ -29,7 +29,7 @@ class Comparison:
 
 
 def geometric_mean(values):
-    """0 or infinite if one of them is; not a number without any, which misses every bar."""
+    """Returns 0 or infinity if a value is; NaN for no values, which misses every bar."""
     if not values:
         return math.nan
     return 0.0 if 0 in values else statistics.geometric_mean(values)

@@ -1,5 +1,5 @@
-"""Flash attention in bf16 against cuDNN's, both inside launch graphs: 18 cells of 16384 tokens, shapes that a seed draws, and
-shapes that users named. Rates are also held against the largest product in the same run."""
+"""Flash attention in bf16 against cuDNN's, both inside launch graphs: 18 cells of 16384 tokens, shapes drawn from a
+seed, and named shapes. Rates are also compared with the largest product in the same run."""
 import functools
 import math
 import random
@@ -34,7 +34,7 @@ PRODUCT_SHARE = 0.88
 
 
 def drawn_cells():
-    """Lengths evenly by their logarithm; as many heads and batches as one would run, within limits of memory and time."""
+    """Draws lengths uniformly by logarithm, and realistic numbers of heads and batches that fit memory and time."""
     drawn = random.Random(SEED)
     cells = []
     while len(cells) < DRAWN:
@@ -47,7 +47,7 @@ def drawn_cells():
 
 
 def calls_of(cell):
-    """Of a launch graph: enough for a sample of a millisecond."""
+    """Returns the number of calls in a launch graph: enough for a sample of a millisecond."""
     return max(1, min(MOST_CALLS, int(SAMPLE_S / (cell.flops("forward") / 5e14))))
 
 
@@ -79,7 +79,7 @@ def cudnn_pass(cells, iterations, comparison):
 
 
 def product_rate(iterations):
-    """TFLOP/s of a large product."""
+    """Returns the TFLOP/s of a large product."""
     a, b = (torch.randn(PRODUCT_SIZE, PRODUCT_SIZE, device="cuda", dtype=torch.bfloat16) for _ in range(2))
     taken = peers.time_graph(lambda: a @ b, 2, WARMUPS, iterations)
     return 2 * PRODUCT_SIZE**3 / sorted(taken)[len(taken) // 2] / 1e9

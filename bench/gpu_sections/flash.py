@@ -1,4 +1,4 @@
-"""Flash attention in bf16 against SDPA's flash backend (FA2); cuDNN's as information."""
+"""Flash attention in bf16 against SDPA's flash backend (FA2), with cuDNN's figures for information."""
 import math
 
 from . import peers

@@ -16,7 +16,7 @@ SPEEDUP_LIMIT, ERROR_LIMIT = 1.2, 2.0
 
 
 def compiled_eager(qkv):
-    """torch.compile of eager for these shapes; raises if it fell back, which it does without a word."""
+    """Returns torch.compile of eager for these shapes; raises if it silently fell back."""
     torch._dynamo.reset()
     counters.clear()
     attention = torch.compile(peers.eager, dynamic=False, fullgraph=True)
@@ -27,7 +27,7 @@ def compiled_eager(qkv):
 
 
 def peer_samples(peer, cell, iterations, compiled):
-    """`compiled` keeps what torch.compile made of a cell from one pass to the next."""
+    """Returns the samples of a peer; `compiled` keeps compiled functions by cell from pass to pass."""
     qkv, d_output = peers.inputs(cell, with_heads=peer == "efficient")
     if peer == "efficient":
         attention = peers.sdpa(False)
@@ -50,7 +50,7 @@ def our_pass(ridgeline, cell, iterations, comparison):
 
 
 def largest_errors(ridgeline):
-    """Against fp64, of whole tensors: {(width, tensor): (flash, plain fp32)}."""
+    """Returns the largest errors of whole tensors against fp64 as {(width, tensor): (flash, plain fp32)}."""
     errors = {}
     for record in ridgeline.rows("attention", impl=["naive", "flash"], dtype="fp32", batch_size=2, seq_len=1024,
                                  d_model=[64, 128], num_warmup=0, num_iterations=1):

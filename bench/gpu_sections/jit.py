@@ -1,4 +1,4 @@
-"""A kernel never seen before, and the same from the disk cache: from call to result in a running process."""
+"""Time from call to result in a running process, for a kernel that is compiled and for one in the disk cache."""
 import pathlib
 import tempfile
 
@@ -6,7 +6,7 @@ from .bars import Section, at_most, not_run
 from .ridgeline import cell_of
 
 FIRST = (1, 1, 128, 16)  # its row starts the GPU, the compiler and the libraries
-# With or without backward; dtypes and shapes that need kernels of their own. A backward is several kernels: no bar.
+# (with backward, dtypes, shapes that need separate kernels). A backward is several kernels, so it has no bar.
 CASES = [
     (False, ["bf16", "fp32"], [(1, 1, 128, width) for width in (96, 128, 256)]),
     (True, ["bf16"], [(1, 1, 128, 128)]),
@@ -16,7 +16,7 @@ CACHED_RUNS = 3
 
 
 def first_runs(ridgeline, cache, dtypes, shapes, backward):
-    """Seconds of the first call of each row but FIRST; empty where records do not say."""
+    """Returns the seconds of the first call of each row but FIRST; empty if the records do not contain them."""
     records = ridgeline.rows("kernel", cache=cache, impl="flash", dtype=dtypes, shape=[FIRST, *shapes], mode="hot",
                              backward=backward, calls_per_sample=1, num_warmup=0, num_iterations=1, no_verify=True)
     return {cell_of(record): record["protocol"]["first_run_s"] for record in records

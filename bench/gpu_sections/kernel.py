@@ -1,4 +1,4 @@
-"""Small problems, where launches decide: time per call inside a launch graph against SDPA, and the host's time."""
+"""Small problems, dominated by launches: time per call inside a launch graph against SDPA, and host time."""
 import itertools
 import math
 import statistics
@@ -10,10 +10,10 @@ from .bars import Section, at_most
 from .comparison import Comparison
 from .ridgeline import Cell, cell_of, samples
 
-# Shape and the most that ours may take of the best peer's time.
+# Shape: the largest allowed ratio of our time to the best peer's.
 SHAPES = {(1, 1, 128, 64): 1.0, (8, 4, 128, 64): 1.0, (32, 8, 128, 64): 1.0, (32, 8, 256, 64): 1.15}
 DTYPES = ["fp16", "bf16"]
-# Heads before rows, or rows before heads: a peer gets the layout that suits it better.
+# Both layouts are tried, so that each peer is judged by the one that suits it better.
 PEERS = [f"{backend} {layout}" for backend, layout in itertools.product(("flash", "cudnn"), ("BHSD", "BSHD"))]
 CALLS = 40
 WARMUPS, ITERATIONS, QUICK_ITERATIONS = 20, 60, 20
@@ -75,5 +75,5 @@ def judge(comparison):
 
 
 def worst(values):
-    """The largest; not a number if one is none."""
+    """Returns the largest value; NaN if one is NaN."""
     return math.nan if any(math.isnan(value) for value in values) else max(values)

@@ -1,5 +1,5 @@
-// Sums the time of all that a GPU runs for a process, by CUPTI's activity records. CUDA loads it
-// into the process when CUDA_INJECTION64_PATH names it; at the end of the process it writes "count
+// Sums the time of all GPU work of a process, by CUPTI's activity records. CUDA loads this library
+// into the process if CUDA_INJECTION64_PATH names it; at the end of the process it writes "count
 // nanoseconds" to $KERNEL_TIME_FILE.
 #include <cupti.h>
 

@@ -1,4 +1,4 @@
-"""Summed GPU time of a whole process, by a small CUPTI library that CUDA loads into it."""
+"""Sums the GPU time of a whole process, by a small CUPTI library that CUDA loads into it."""
 import os
 import pathlib
 import subprocess
@@ -8,7 +8,7 @@ SOURCE = pathlib.Path(__file__).with_suffix(".cc")
 
 
 def cupti():
-    """Folders of CUPTI's headers and library: of PyTorch's wheels, or of a toolkit."""
+    """Returns the folders of CUPTI's headers and library, from PyTorch's wheels or a toolkit."""
     packages = pathlib.Path(sysconfig.get_path("purelib")) / "nvidia"
     toolkit = pathlib.Path(os.environ.get("CUDA_HOME", "/usr/local/cuda"))
     for root in [*sorted(packages.glob("cu*"), reverse=True), packages / "cuda_cupti", toolkit,
@@ -20,10 +20,10 @@ def cupti():
 
 
 def build(folder):
-    """Path of the library; raises where there is no CUPTI or no compiler."""
+    """Builds the library and returns its path; raises without CUPTI or a compiler."""
     include, library = cupti()
     target = pathlib.Path(folder) / "libkernel_time.so"
-    # The wheels keep CUDA's own headers in a folder beside CUPTI's, and some of them only in a toolkit.
+    # The wheels keep CUDA's own headers in a folder next to CUPTI's; some headers are only in a toolkit.
     toolkit = pathlib.Path(os.environ.get("CUDA_HOME", "/usr/local/cuda")) / "include"
     includes = [include, *include.parent.parent.glob("cuda_runtime/include"), toolkit]
     done = subprocess.run([os.environ.get("CXX", "c++"), "-std=c++17", "-O2", "-fPIC", "-shared", str(SOURCE),
@@ -39,7 +39,7 @@ def environment(library, sums):
 
 
 def read(sums):
-    """Kernels, copies and fills, and their milliseconds."""
+    """Returns the number of kernels, copies and fills, and their total milliseconds."""
     if not sums.is_file():
         raise RuntimeError("the profiler library left no figures: CUPTI did not start")
     count, nanoseconds = map(int, sums.read_text().split())

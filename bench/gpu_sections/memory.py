@@ -1,4 +1,4 @@
-"""Peak memory by the ledger against the driver's count: the program's own question, and a look from outside."""
+"""Compares the ledger's peak memory with the driver's count, as the program reads it and as seen from outside."""
 import threading
 import time
 
@@ -14,14 +14,14 @@ ROWS = [
     {"impl": "flash", "dtype": "bf16", "batch_size": 8, "seq_len": 16384, "d_model": 128},
     {"impl": "flash", "dtype": "fp32", "batch_size": 8, "seq_len": 16384, "d_model": 64},
 ]
-# So small that what the GPU lends is the context, code and handles.
+# So small that only context, code and handles take memory of the GPU.
 TINY = {"batch_size": 1, "seq_len": 16, "d_model": 16}
 LIMIT_PERCENT = 5
-HOLD_S = 0.3  # long enough to be seen from outside
+HOLD_S = 0.3  # long enough to be observed from outside
 
 
 class Watch:
-    """The most memory that the whole GPU lends while it watches, above what it did at its start."""
+    """Observes the peak memory in use on the whole GPU, less that at its start."""
 
     def __enter__(self):
         self.before = self.peak = self.in_use()
@@ -56,7 +56,7 @@ def measure(ridgeline, row):
 
 
 def run(bench):
-    torch.zeros(1, device="cuda")  # PyTorch's own context is there before anything is watched
+    torch.zeros(1, device="cuda")  # creates PyTorch's own context before the observation
     differences, data = [], []
     print("   MiB: peak by the ledger, growth by the driver inside the program, growth seen outside less context")
     for row in ROWS:

@@ -1,4 +1,4 @@
-"""Whole models: `ridgeline model` against PyTorch's forms, each run a process of its own, alternating."""
+"""Whole models: `ridgeline model` against PyTorch's forms, each run in its own process, alternating."""
 import dataclasses
 import json
 import pathlib
@@ -16,7 +16,7 @@ from peers.torch_forms import FORMS, SCENARIOS
 
 BATCH = 4
 GIB = 1 << 30
-# Speedups to reach over the best of PyTorch, by precision, size and scenario; other sizes have no bar.
+# Target speedups over the best of PyTorch, by precision, size and scenario; other sizes have no bar.
 SPEEDUPS = {
     ("mixed", "small"): {"forward": 1.0, "fwd-bwd": 1.1, "full-step": 1.36},
     ("mixed", "large"): {"forward": 1.0, "fwd-bwd": 1.1, "full-step": 1.30},
@@ -43,7 +43,7 @@ class Model(NamedTuple):
 
 @dataclasses.dataclass
 class Plan:
-    """What to run of it."""
+    """What to run."""
     scenarios: list[str]
     forms: list[str]
     device: str = "cuda"
@@ -56,7 +56,7 @@ class Plan:
 
 
 class Figures:
-    """All samples and facts so far, by (model, who, scenario); kept in a file between calls."""
+    """All samples and facts so far, by (model, program, scenario); kept in a file between calls."""
 
     def __init__(self, entries=()):
         self.entries = {(Model(*entry["model"]), entry["who"], entry["scenario"]): entry for entry in entries}
@@ -79,7 +79,7 @@ class Figures:
         return list(dict.fromkeys(who for of, who, _ in self.entries if of == model and not who.startswith("ours")))
 
     def best(self, model, scenario):
-        """Median and name of PyTorch's fastest form."""
+        """Returns the median and name of PyTorch's fastest form."""
         found = [(self.median(model, who, scenario), who) for who in self.peers(model)]
         return min((each for each in found if each[0]), default=(None, None))
 
@@ -99,7 +99,7 @@ def our_options(plan, model, mode, **more):
 
 
 def our_pass(bench, plan, model, mode, figures, verify):
-    """One process of ridgeline; its samples are added to the figures."""
+    """Runs one process of ridgeline and adds its samples to the figures."""
     [record] = bench.ridgeline.rows("model", **our_options(plan, model, mode, warmup_steps=plan.warmups,
                                                            measure_steps=plan.iterations, no_verify=not verify))
     for scenario in plan.scenarios:
@@ -110,12 +110,12 @@ def our_pass(bench, plan, model, mode, figures, verify):
         if series in record["series"] and record["status"] in ("ok", "oom"):
             entry["samples_ms"] += record["series"][series]["samples_ms"]
         for name, value in record.get("metrics", {}).get(series, {}).items():
-            if name != "driver_peak_growth_bytes" or not verify:  # beside a verifying run vanilla has its memory
+            if name != "driver_peak_growth_bytes" or not verify:  # a verifying run also holds vanilla's memory
                 entry[name] = value
 
 
 def torch_pass(plan, model, form, figures):
-    """One process of PyTorch."""
+    """Runs one process of PyTorch and adds its samples to the figures."""
     options = {"size": None if plan.custom else model.size, "context": model.context,
                "precision": model.precision, "batch": BATCH, "form": form, "scenarios": plan.scenarios,
                "device": plan.device, "warmups": plan.warmups, "iterations": plan.iterations, "custom": plan.custom, "vocabulary": plan.vocabulary,
@@ -143,7 +143,7 @@ def torch_pass(plan, model, form, figures):
 
 
 def compare(bench, plan, model, figures, save):
-    """Ours before and after each form of PyTorch; the first of ours is verified against vanilla."""
+    """Runs ours before and after each form of PyTorch; our first run is verified against vanilla."""
     our_pass(bench, plan, model, "compiled", figures, verify=plan.verify)
     for form in plan.forms:
         if FORMS[form].cast_ahead and (model.precision != "mixed" or "forward" not in plan.scenarios):
@@ -154,7 +154,7 @@ def compare(bench, plan, model, figures, save):
 
 
 def ready(bench, plan, model, figures):
-    """Seconds from the start of the process until the first step is done, less the drawing of weights."""
+    """Measures the seconds from process start to the end of the first step, less the initialisation of weights."""
     begin = time.monotonic()
     subprocess.run([str(bench.ridgeline.binary), "model", "--device", plan.device, "--dry-run", "--mode", "compiled",
                     *command_line({"d_model": 64, "d_ff": 64, "layers": 1, "heads": 1, "vocabulary": 64,
@@ -164,7 +164,7 @@ def ready(bench, plan, model, figures):
     with tempfile.TemporaryDirectory(prefix="ridgeline-cache-") as cache:
         for when in ("fresh", "cached"):
             for scenario in plan.scenarios:
-                # Scenarios share kernels: each one has a cache of its own.
+                # Scenarios share kernels, so each one gets its own cache.
                 [record] = bench.ridgeline.rows(
                     "model", cache=pathlib.Path(cache) / scenario,
                     **our_options(plan, model, "compiled", scenario=[scenario], warmup_steps=1, measure_steps=1,
@@ -176,7 +176,7 @@ def ready(bench, plan, model, figures):
 
 
 def kernel_times(bench, plan, model, figures):
-    """Summed kernel time of our vanilla: more steps less fewer steps, so that setting up drops out."""
+    """Sums the kernel time of our vanilla: a run of more steps less one of fewer steps, which cancels the setup."""
     for scenario in plan.scenarios:
         entry = figures.of(model, "ours vanilla", scenario)
         sums = {}
@@ -192,7 +192,7 @@ def kernel_times(bench, plan, model, figures):
 
 
 def judge(figures):
-    """Prints a line per model and scenario; returns the bars of what was measured."""
+    """Prints a line per model and scenario, and returns the bars of what was measured."""
     bars = []
     print("   median ms per step; speedup of ours over the best of PyTorch")
     for model in figures.models():

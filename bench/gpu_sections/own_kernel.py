@@ -1,4 +1,4 @@
-"""Kernels of users: a good one beside ours, and broken ones, each with its verdict, while other rows go on."""
+"""User kernels: a correct one next to ours, and broken ones, each with its verdict, while other rows continue."""
 import json
 import pathlib
 import subprocess
@@ -10,7 +10,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 EXAMPLES = ROOT / "examples"
 SHAPE = "2,4,200,64"  # 200 is no multiple of any tile
 LIMIT_S = 5
-# file: entry, status, a part of the reason
+# file: (status, part of the reason)
 BROKEN = {
     "wrong_values.cu": ("wrong", "output is off by"),
     "out_of_bounds.cu": ("wrong", "behind its output were changed"),
@@ -22,7 +22,7 @@ BROKEN = {
 
 
 def own_rows(bench, source, entry, *options):
-    """The exit code and the records of `ridgeline kernel --source`."""
+    """Returns the exit code and the records of `ridgeline kernel --source`."""
     with tempfile.TemporaryDirectory(prefix="ridgeline-results-") as results:
         command = [str(bench.ridgeline.binary), "kernel", "--device", bench.ridgeline.device, "--results-dir", results,
                    "--source", str(source), "--entry", entry, "--time-limit", f"{LIMIT_S}s", *options]
@@ -34,7 +34,7 @@ def own_rows(bench, source, entry, *options):
 
 
 def good_rows(bench):
-    """The example in every dtype, mode and a few shapes: how many of its rows are right."""
+    """Runs the example in every dtype and mode and in a few shapes, and counts its correct rows."""
     iterations = "20" if bench.quick else "100"
     _, records = own_rows(bench, EXAMPLES / "own_attention.cu", "own_attention", "--shape", SHAPE, "--shape",
                           "1,2,1,64", "--shape", "1,4,1024,128", "--dtype", "fp32,bf16,fp16", "--num-warmup", "5",
@@ -54,7 +54,7 @@ def good_rows(bench):
 
 
 def broken_verdict(bench, file):
-    """Empty if the kernel got its verdict and the other rows were measured."""
+    """Returns an empty string if the kernel got its verdict and the other rows were measured."""
     status, reason = BROKEN[file]
     code, records = own_rows(bench, EXAMPLES / "broken_kernels" / file, "broken", "--shape", SHAPE, "--dtype", "fp32",
                              "--mode", "hot", "--impl", "flash", "--num-warmup", "2", "--num-iterations", "10")

@@ -1,5 +1,5 @@
-"""PyTorch's models profiled through ridgeline, and by plain torch.profiler in processes of their own: the same kernels,
-as often, and as long."""
+"""Profiles PyTorch's models through ridgeline and by torch.profiler in separate processes: both must show the same
+kernels, numbers of invocations and times."""
 import json
 import os
 import pathlib
@@ -18,7 +18,7 @@ LIMIT_S = 300
 
 
 def through_ridgeline(bench, implementations):
-    """By implementation: invocations and milliseconds of one step, or why there are none."""
+    """Returns, by implementation, the invocations and milliseconds of one step, or the reason for their absence."""
     os.environ["RIDGELINE_PYTHON"] = sys.executable
     records = bench.ridgeline.rows("profile", impl=implementations, model_size=SIZE, context_length=CONTEXT,
                                    batch_size=BATCH, precision=PRECISION, scenario=SCENARIO)

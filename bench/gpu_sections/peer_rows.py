@@ -1,4 +1,4 @@
-"""Peers through ridgeline: each runs what it says, and is as fast as PyTorch's own events say in this process."""
+"""Peers through ridgeline: each runs the named code, and is as fast as by PyTorch's own events in this process."""
 import os
 import statistics
 import sys

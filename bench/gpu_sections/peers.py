@@ -1,4 +1,4 @@
-"""PyTorch's attention on the GPU, timed in the ways that ridgeline times its own."""
+"""PyTorch's attention on the GPU, timed as ridgeline times its own."""
 import contextlib
 import math
 import time
@@ -13,13 +13,12 @@ DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 SDPA = {"flash": (SDPBackend.FLASH_ATTENTION, "Flash"),
         "cudnn": (SDPBackend.CUDNN_ATTENTION, "Cudnn"),
         "efficient": (SDPBackend.EFFICIENT_ATTENTION, "Efficient")}
-# ridgeline's GPU rests while the inputs of a row are made; so does PyTorch's.
+# The GPU idles while ridgeline makes the inputs of a row; it does so for PyTorch as well.
 REST_S = 0.1
-# A GPU that has run dry waits for the next launch. Before a sample shorter than this it is kept busy, as
-# `ridgeline kernel` does.
+# An idle GPU waits for the next launch. Before a sample shorter than this it is kept busy, as in `ridgeline kernel`.
 LEAD_IN_BELOW_MS = 2
 
-torch.set_float32_matmul_precision("highest")  # fp32 is fp32
+torch.set_float32_matmul_precision("highest")  # fp32 must not use TF32
 
 
 def eager(q, k, v):
@@ -27,7 +26,7 @@ def eager(q, k, v):
 
 
 def inputs(cell, with_heads=True, gradients=True):
-    """q, k, v and the gradient of the output."""
+    """Returns q, k, v and the gradient of the output."""
     torch.manual_seed(42)
     shape = cell.shape if with_heads else (cell.batch * cell.heads, cell.length, cell.width)
     *qkv, d_output = (torch.randn(shape, device="cuda").to(DTYPES[cell.dtype]) for _ in range(4))
@@ -36,7 +35,7 @@ def inputs(cell, with_heads=True, gradients=True):
 
 @contextlib.contextmanager
 def only(backend):
-    """Inside, SDPA runs this backend or raises."""
+    """A context in which SDPA runs this backend or raises."""
     with sdpa_kernel([SDPA[backend][0]]):
         yield
 
@@ -52,7 +51,7 @@ def require_backend(output, backend):
 
 
 class Timer:
-    """CUDA events around work; waits for its end."""
+    """Times work by CUDA events; waits for its end."""
 
     def __init__(self):
         self.begin, self.end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -66,20 +65,20 @@ class Timer:
 
 
 def time_stages(attention, qkv, d_output, warmups, iterations):
-    """As `ridgeline attention`: forward, then backward, each started on an idle GPU."""
+    """Like `ridgeline attention`: forward, then backward, each launched on an idle GPU."""
     timer, forward, backward = Timer(), [], []
     time.sleep(REST_S)
     for _ in range(warmups + iterations):
         forward_ms, output = timer(lambda: attention(*qkv))
         backward_ms = timer(lambda: torch.autograd.grad(output, qkv, d_output))[0]
-        del output  # its graph is gone before the next forward
+        del output  # frees its graph before the next forward
         forward.append(forward_ms)
         backward.append(backward_ms)
     return forward[warmups:], backward[warmups:]
 
 
 def time_calls(attention, qkv, d_output, warmups, iterations):
-    """As `ridgeline kernel`: forward and backward, each started while the GPU is still busy."""
+    """Like `ridgeline kernel`: forward and backward, each launched while the GPU is still busy."""
     timer, forward, backward = Timer(), [], []
     time.sleep(REST_S)
     forward_ms = backward_ms = 0
@@ -97,7 +96,7 @@ def time_calls(attention, qkv, d_output, warmups, iterations):
 
 
 def time_graph(call, calls, warmups, iterations):
-    """Milliseconds per call inside a launch graph of many."""
+    """Returns the milliseconds per call inside a launch graph of many calls."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -116,7 +115,7 @@ def time_graph(call, calls, warmups, iterations):
 
 
 def or_nothing(measure, *arguments):
-    """Samples of forward and backward; none where the GPU's memory or PyTorch's kernels end."""
+    """Returns the samples of forward and backward; none if memory is exhausted or PyTorch has no kernel."""
     try:
         return measure(*arguments)
     except torch.OutOfMemoryError:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class Cell(NamedTuple):
-    """One problem."""
+    """One attention problem."""
     dtype: str
     batch: int
     heads: int
@@ -49,7 +49,8 @@ def name_of(record):
 
 
 def command_line(options):
-    """num_warmup=3 becomes --num-warmup 3, True a flag, a list a,b; a list of shapes repeats its option."""
+    """Returns the words of a command: num_warmup=3 becomes --num-warmup 3, True a flag, a list a,b; a list of shapes
+    repeats its option."""
     words = []
     for name, value in options.items():
         option = "--" + name.replace("_", "-")
@@ -82,20 +83,20 @@ class Ridgeline:
         return dict(os.environ, RIDGELINE_CACHE_DIR=str(cache or self.cache), **(variables or {}))
 
     def why_no_gpu(self):
-        """Empty if the program can drive the device."""
+        """Returns an empty string if the program can use the device, else the reason."""
         command = [str(self.binary), "attention", "--device", self.device, "--dry-run", "--seq-len", "64"]
         done = subprocess.run(command, env=self.environment(), capture_output=True, text=True, timeout=120)
         return "" if done.returncode == 0 else done.stderr.strip() or f"it ended with {done.returncode}"
 
     def rows(self, study, cache=None, variables=None, **options):
-        """The records of `ridgeline STUDY --OPTION ...`."""
+        """Runs `ridgeline STUDY --OPTION ...` and returns its records."""
         leave_gpu_memory()
         with tempfile.TemporaryDirectory(prefix="ridgeline-results-") as results:
             command = self.command(study, results, **options)
             done = subprocess.run(command, env=self.environment(cache, variables), capture_output=True, text=True,
                                   timeout=300)
             file = pathlib.Path(results) / study / f"{study}.jsonl"
-            if done.returncode not in (0, 3) or not file.is_file():  # 3: a row was wrong, and says so
+            if done.returncode not in (0, 3) or not file.is_file():  # 3: a row is wrong; its record says so
                 raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}: {done.stderr.strip()[-800:]}")
             records = [json.loads(line) for line in file.read_text().splitlines()]
         for record in records:
@@ -107,7 +108,7 @@ class Ridgeline:
         return records
 
     def compile_for(self, study, problems, **options):
-        """Meets the kernels of many problems in parallel processes, so that later runs find them on the disk."""
+        """Compiles the kernels of many problems in parallel processes, so that later runs find them on the disk."""
         def meet(problem):
             return self.rows(study, num_warmup=0, num_iterations=1, no_verify=True, **options, **problem)
         with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
@@ -115,7 +116,7 @@ class Ridgeline:
 
 
 def leave_gpu_memory():
-    """What PyTorch keeps for later is given back, so that both programs find the GPU empty."""
+    """Releases the memory that PyTorch caches, so that both programs find the GPU empty."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_available():
         gc.collect()
@@ -124,18 +125,18 @@ def leave_gpu_memory():
 
 
 def samples(record, phase):
-    """Milliseconds; empty where the row was not measured."""
+    """Returns milliseconds; empty if the row was not measured."""
     return record["series"][phase]["samples_ms"] if record["status"] == "ok" else []
 
 
 @dataclasses.dataclass
 class Bench:
-    """What a section gets."""
+    """The context that every section gets."""
     ridgeline: Ridgeline
     tests: pathlib.Path
     quick: bool = False
 
     @property
     def passes(self):
-        """Interleaved, so that a slow drift of the clock meets both sides alike."""
+        """Returns the interleaved order of passes, so that a slow drift of the clock affects both sides alike."""
         return ["torch", "ours"] if self.quick else ["torch", "ours", "ours", "torch"]

@@ -1,4 +1,4 @@
-"""Small runs under NVIDIA's checkers: accesses out of bounds, races in shared memory, barriers, reads of nothing."""
+"""Small runs under compute-sanitizer: out-of-bounds accesses, races in shared memory, barriers, uninitialised reads."""
 import concurrent.futures
 import glob
 import itertools
@@ -11,7 +11,7 @@ import tempfile
 from .bars import Bar, Section, not_run
 
 PLACES = ["/usr/local/cuda*/bin/compute-sanitizer", "/usr/local/cuda*/compute-sanitizer/compute-sanitizer"]
-# Results of API calls are the program's own to check; libraries probe with calls that fail.
+# Results of API calls are not checked: the program does that itself, and libraries probe with calls that fail.
 TOOLS = {
     "racecheck": ["--racecheck-report", "analysis"],
     "memcheck": ["--report-api-errors", "no"],
@@ -21,9 +21,9 @@ TOOLS = {
 FLASH = {"impl": "flash", "mode": "hot", "backward": True, "calls_per_sample": 1}
 WIDTHS = [(1, 2, 257, width) for width in (64, 72, 80, 96, 112, 128, 192, 256)]
 ODD = [(1, 2, 200, 64), (2, 3, 130, 72)]
-SHORT = [(1, 66, 140, 128), (1, 66, 140, 224), (1, 66, 140, 40)]  # as many tiles as multiprocessors: blocks that stay
-# Every family of kernels. No length is a multiple of a tile, some widths are padded; both backward algorithms, both
-# element sizes; of whole models vanilla runs the kernels of ops, compiled those that are generated.
+SHORT = [(1, 66, 140, 128), (1, 66, 140, 224), (1, 66, 140, 40)]  # as many tiles as multiprocessors: persistent blocks
+# Every family of kernels, with lengths that are no multiple of a tile, some padded widths, both backward algorithms and
+# both element sizes; of whole models vanilla runs the kernels of ops, compiled the generated ones.
 RUNS = {
     "flash on Hopper": ("kernel", dict(FLASH, shape=WIDTHS, dtype="bf16")),
     "flash on Hopper, causal": ("kernel", dict(FLASH, shape=WIDTHS, dtype="bf16", causal=True)),
@@ -40,9 +40,9 @@ RUNS = {
                                            "max_norm": 1}),
     "matrix products": ("gemm", {"size": [77], "dtype": ["fp32", "bf16"]}),
 }
-# The checker of initialisation does not see what TMA writes: it reports that a kernel reads nothing where the library's
-# product wrote (torch.bmm followed by a multiplication gives 10112 such errors at 200 columns, none at 77). So products
-# that a kernel reads have rows that are no multiple of 16 bytes there, which keeps TMA out of them.
+# initcheck does not see what TMA writes: it reports uninitialised reads of what the library's product wrote (torch.bmm
+# followed by a multiplication gives 10112 such errors at 200 columns, none at 77). So products that a kernel reads have
+# rows that are no multiple of 16 bytes there, for which the library does not use TMA.
 WITHOUT_TMA = {
     "ops of attention": {"seq_len": [77], "d_model": 22},
     "ops and generated, model": {"d_model": 66, "d_ff": 134, "heads": 3},
@@ -58,7 +58,7 @@ def find_checker():
 
 
 def run_once(ridgeline, study, options, before=()):
-    """What a run says, behind the words of a checker; None: it was not done in time."""
+    """Runs a study, under a checker if `before` names one, and returns its output; None if it timed out."""
     few = {"warmup_steps": 0, "measure_steps": 1} if study == "model" else {"num_warmup": 0, "num_iterations": 1}
     with tempfile.TemporaryDirectory(prefix="ridgeline-results-") as results:
         command = [*before, *ridgeline.command(study, results, **few, **options)]
@@ -70,7 +70,7 @@ def run_once(ridgeline, study, options, before=()):
 
 
 def check(checker, ridgeline, tool, family):
-    """Errors found, or None and why there is no answer; told as soon as it is known."""
+    """Returns the number of errors, or None, and the reason; prints it at once."""
     study, options = RUNS[family]
     if tool == "initcheck":
         options = options | WITHOUT_TMA.get(family, {})
@@ -97,7 +97,7 @@ def run(bench):
         return Section([not_run("checkers", "no compute-sanitizer on PATH or in /usr/local/cuda*")])
     each = list(itertools.product(TOOLS, RUNS))
     with concurrent.futures.ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
-        # Compiled beforehand: checkers slow compilers down, too.
+        # Kernels are compiled beforehand, as checkers slow down compilers as well.
         list(pool.map(lambda run: run_once(bench.ridgeline, *run), RUNS.values()))
         answers = list(pool.map(lambda one: check(checker, bench.ridgeline, *one), each))
     data = [{"tool": tool, "family": family, "errors": errors, "said": said}

@@ -1,4 +1,4 @@
-"""Runs the test programs' GPU tests."""
+"""Runs the GPU tests of the test programs."""
 import concurrent.futures
 import os
 import re
@@ -6,7 +6,7 @@ import subprocess
 
 from .bars import Bar, Section, not_run
 
-# Program, its tests, and in how many processes at once: tests of the runtime watch the memory of the whole GPU.
+# Program, its tests, and the number of concurrent processes: tests of the runtime observe the whole GPU's memory.
 PROGRAMS = [
     ("runtime_tests", "*uda*:Nvml*:-Slow*", 1),
     ("jit_tests", "CudaJit*:*CompileVariants*:*CompileSample*:-*Slow*", 1),
@@ -18,7 +18,7 @@ TIMEOUT_S = 240
 
 
 def outcomes(text):
-    """Test to (outcome, why): passed, failed or skipped. One that began and did not end has failed."""
+    """Returns {test: (outcome, reason)}: passed, failed or skipped. A test that began and did not end has failed."""
     found = {}
     words = {"RUN": "failed", "OK": "passed", "FAILED": "failed", "SKIPPED": "skipped"}
     begun = 0
@@ -27,7 +27,7 @@ def outcomes(text):
         if word == "RUN":
             begun = line.end()
         why = re.search(r"Skipped\n(.*)", text[begun:line.start()])
-        if name not in found or found[name][0] == "failed":  # a summary repeats the others
+        if name not in found or found[name][0] == "failed":  # the summary repeats the others
             found[name] = (words[word], why[1] if why else "")
     return found
 

@@ -1,4 +1,4 @@
-"""Attention by torch.compile in a process of its own: prints its samples, forward and backward, as a line of JSON."""
+"""Attention by torch.compile in its own process: prints its samples, forward and backward, as a line of JSON."""
 import argparse
 import json
 import math

@@ -1,8 +1,8 @@
-"""One form of PyTorch on one whole model, in a process of its own: prints a line of JSON per scenario.
+"""One form of PyTorch on one whole model, in its own process: prints a line of JSON per scenario.
 
   python3 -m gpu_sections.torch_step --size small --context 512 --precision mixed --form graph
 
-Forms differ in attention (plain as written, or SDPA), in torch.compile's mode and in who makes the launch graph.
+Forms differ in attention (plain, or SDPA), in torch.compile's mode and in what captures the launch graph.
 The loss is inside the compiled region and AdamW is the fused one in all of them.
 """
 import argparse
@@ -19,12 +19,12 @@ from peers.torch_model import Workload, make_step
 
 
 def captured(step, stream):
-    """The same step as one CUDA graph. Gradients belong to the stream on which they first came: it is used all along."""
+    """Captures the step as a CUDA graph, always on one stream: gradients belong to the one that first computed them."""
     with torch.cuda.stream(stream):
         for _ in range(3):
             step()
     torch.cuda.synchronize()
-    torch.cuda.empty_cache()  # what only warm-up needed is not the step's
+    torch.cuda.empty_cache()  # memory that only the warm-up needed does not count
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, stream=stream):
         result = step()
@@ -41,7 +41,7 @@ def in_use():
 
 
 class Clock:
-    """Milliseconds of a call, started on an idle device, as ridgeline times a step."""
+    """Times a call that starts on an idle device, as ridgeline times a step."""
 
     def __init__(self, device):
         self.events = [torch.cuda.Event(enable_timing=True) for _ in range(2)] if device == "cuda" else None
@@ -60,7 +60,7 @@ class Clock:
 
 
 def kernel_ms(step, steps=3):
-    """Summed time of what the GPU ran per step, by CUPTI, and how many kernels and copies it was."""
+    """Returns the GPU time per step, summed by CUPTI, and the number of kernels and copies."""
     from torch.profiler import ProfilerActivity, profile
     with profile(activities=[ProfilerActivity.CUDA]) as profiler:
         for _ in range(steps):
@@ -77,7 +77,7 @@ def measure(args, form, scenario):
     compiled.start_over()
     gc.collect()
     if on_gpu:
-        torch.zeros(1, device="cuda")  # the context is there before anything is counted
+        torch.zeros(1, device="cuda")  # creates the context before anything is counted
         torch.cuda.reset_peak_memory_stats()
         torch.cuda.empty_cache()
     before = in_use() if on_gpu else 0
@@ -143,7 +143,7 @@ def main():
     parser.add_argument("--iterations", type=int, default=20)
     parser.add_argument("--profile", action="store_true", help="kernel time as well")
     args = parser.parse_args()
-    torch.set_float32_matmul_precision("highest")  # fp32 is fp32
+    torch.set_float32_matmul_precision("highest")  # fp32 must not use TF32
     if args.threads:
         torch.set_num_threads(args.threads)
     form = FORMS[args.form]
@@ -154,7 +154,7 @@ def main():
             result = measure(args, form, scenario)
         except torch.OutOfMemoryError as error:
             result = {"scenario": scenario, "error": f"out of memory: {str(error).splitlines()[0][:120]}"}
-        except Exception as error:  # the other scenarios still tell something
+        except Exception as error:  # the other scenarios continue
             result = {"scenario": scenario, "error": f"{type(error).__name__}: {str(error)[:300]}"}
         print(json.dumps(result), flush=True)
 

@@ -1,5 +1,4 @@
-"""The sections of bench/python_gpu.py: each module has functions that return rows of figures, and run in processes of their
-own."""
+"""The sections of bench/python_gpu.py: functions that return rows of figures and run in their own processes."""
 
 import os
 import pathlib
@@ -9,7 +8,7 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent.parent / "tes
 
 
 def use_new_caches(folder):
-    """Lets both sides keep what they compile in new folders within this one."""
+    """Points the kernel caches of both sides to new folders inside `folder`."""
     for variable in ("RIDGELINE_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
         os.environ[variable] = os.path.join(folder, variable)
         os.makedirs(os.environ[variable], mode=0o700)

@@ -1,4 +1,4 @@
-"""Random problems on the GPU by the rule of twice the error, and the GPU cases of tests/python."""
+"""Random problems on the GPU, held to twice the error of plain formulas, and the GPU cases of tests/python."""
 
 import contextlib
 import sys
@@ -14,7 +14,7 @@ SIX = ("alibi", "relative bias", "soft cap", "document mask", "window with sinks
 
 
 class _NoPytest:
-    """Stands in where pytest is not installed: the tests are called here as functions."""
+    """Stands in for pytest if it is not installed: the tests are called here as functions."""
 
     def __getattr__(self, name):
         return self
@@ -39,7 +39,7 @@ except ImportError:
 
 
 def problems(bench, first, last):
-    """One row: how many of the problems of these seeds are wrong or failed."""
+    """Yields one row: how many of the problems of these seeds are wrong or failed."""
     from support import check_problem, random_problem
 
     torch.set_num_threads(1)
@@ -101,7 +101,7 @@ ONLY_ON_A_GPU = {
     "the current stream": _attention("test_work_goes_to_the_current_stream_and_tensors_of_two_devices_are_refused"),
     "captures": _attention("test_a_captured_call_is_replayed_and_one_that_is_not_compiled_is_refused"),
 }
-ALONE = {"memory is PyTorch's": _attention("test_memory_is_pytorchs_own")}  # it watches that of the whole GPU
+ALONE = {"memory is PyTorch's": _attention("test_memory_is_pytorchs_own")}  # observes the memory of the whole GPU
 
 
 def test(bench, name):

@@ -1,4 +1,4 @@
-"""What a call costs the host: above the same call of the C interface, and with autograd beside SDPA."""
+"""Host cost of a call: in excess of the same call through the C interface, and with autograd against SDPA."""
 
 import torch
 import torch.nn.functional as F
@@ -13,7 +13,7 @@ MOST_SHARE_OF_SDPA = 0.5
 
 
 class _Nothing(torch.autograd.Function):
-    """What any autograd.Function of this form costs: it takes the same memory and saves as many tensors, and computes nothing."""
+    """The cost of any autograd.Function of this form: allocates and saves the same tensors, and computes nothing."""
 
     @staticmethod
     def forward(ctx, q, k, v, _):
@@ -43,7 +43,7 @@ def cost(bench):
     leaves = bench.inputs(*shape, grad=True)
 
     def both(name, of):
-        """A row for ours beside SDPA, and one for a function that does nothing."""
+        """Yields a row for ours against SDPA, and one for a function that does nothing."""
         ours, theirs = bench.host_us(of(ridgeline.attention)), bench.host_us(of(F.scaled_dot_product_attention))
         nothing = bench.host_us(of(lambda *x: _Nothing.apply(*x, 0)))
         yield bar(f"{name}, share of SDPA's", ours / theirs, most=MOST_SHARE_OF_SDPA, unit=f"({ours:.1f} of {theirs:.1f} us)")

@@ -1,4 +1,4 @@
-"""Rows of figures with their bars, clocks of the host and of the GPU, and processes with a limit of time."""
+"""Rows of figures with their bars, clocks of the host and of the GPU, and processes with a time limit."""
 
 import contextlib
 import fcntl
@@ -16,11 +16,11 @@ class Row:
     name: str
     value: str
     bar: str = ""
-    verdict: str = ""  # ok, MISSED, or nothing where there is no bar
+    verdict: str = ""  # ok, MISSED, or empty without a bar
 
 
 def bar(name, value, least=None, most=None, unit=""):
-    """A figure, and whether it reaches its bar."""
+    """Returns the row of a figure, with its bar and verdict."""
     missed = (least is not None and value < least) or (most is not None and value > most)
     aim = f">= {least}" if least is not None else f"<= {most}" if most is not None else ""
     return Row(name, f"{value:.2f} {unit}".strip(), aim, "MISSED" if missed else "ok" if aim else "")
@@ -35,8 +35,8 @@ def median(values):
 
 
 class Bench:
-    """What all sections know: the device, and how much of each size is run. On the CPU sizes are tiny: that tries the
-    sections themselves, and its figures mean nothing."""
+    """The context of all sections: the device and the sizes. On the CPU sizes are tiny, which only tests the sections
+    themselves; the figures mean nothing."""
 
     def __init__(self, device, folder):
         self.device, self.real, self.folder = device, device == "cuda", folder
@@ -49,13 +49,13 @@ class Bench:
 
     @contextlib.contextmanager
     def alone(self):
-        """While a section measures, those that run beside it leave the GPU alone; they may compile."""
+        """A context for measuring, in which concurrent sections do not use the GPU; they may compile."""
         with self._lock("next", fcntl.LOCK_EX), self._lock("gpu", fcntl.LOCK_EX):
             yield
 
     @contextlib.contextmanager
     def beside_others(self):
-        """For checks. Whoever waits to measure comes before the next of them."""
+        """A context for checks. A section that waits to measure goes first."""
         with self._lock("next", fcntl.LOCK_SH):
             pass
         with self._lock("gpu", fcntl.LOCK_SH):
@@ -73,7 +73,7 @@ class Bench:
         return [torch.randn(*shape, device=self.device).to(dtype).requires_grad_(grad) for _ in range(count)]
 
     def host_us(self, call, calls=100, rounds=31):
-        """Microseconds until a call returns; the GPU is waited for outside of the times."""
+        """Returns the microseconds until a call returns; waiting for the GPU is not timed."""
         calls, rounds = self.size((calls, rounds), (3, 3))
         for _ in range(20):
             call()
@@ -88,7 +88,7 @@ class Bench:
         return median(times)
 
     def sample_ms(self, call, calls=1):
-        """Milliseconds on the GPU's clock; several calls hide what the host takes, unless that is longer."""
+        """Returns milliseconds on the GPU's clock; several calls hide the host's time, unless that is longer."""
         if not self.real:
             start = time.perf_counter()
             call()
@@ -102,7 +102,7 @@ class Bench:
         return start.elapsed_time(end) / calls
 
     def in_turns_ms(self, first, second, rounds=15, calls=1):
-        """Medians of both, measured in turns."""
+        """Returns the medians of both, measured alternately."""
         times = ([], [])
         for turn in range(self.size(rounds, 2) + 2):  # two to warm up
             for call, list_ in zip((first, second), times):
@@ -121,9 +121,9 @@ def _child(pipe, function, arguments):
 
 
 def in_processes(tasks, limit_s, at_once=1):
-    """Runs tasks (name, function, arguments) in forked processes, and yields (name, rows). One that takes longer than the
-    limit, counted from the beginning of all, is ended and says so in a row; rows that it gave before stand."""
-    fork = multiprocessing.get_context("fork")  # of a process that has imported PyTorch, and has not touched the GPU
+    """Runs tasks (name, function, arguments) in forked processes, and yields (name, rows). A task that exceeds the
+    limit, counted from the start of all, is killed and gets a row that says so; its earlier rows are kept."""
+    fork = multiprocessing.get_context("fork")  # this process has imported PyTorch, but not touched the GPU
     end = time.monotonic() + limit_s
     waiting, running = list(tasks), []
     while waiting or running:

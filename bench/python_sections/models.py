@@ -1,4 +1,4 @@
-"""Whole models: those of transformers with activate() beside their default, and a compiled small GPT with our op beside SDPA."""
+"""Whole models: transformers' with activate() against their default, and a compiled small GPT, our op against SDPA."""
 
 import time
 
@@ -34,7 +34,7 @@ def _gpt2(bench):
 
 
 def _gpu_alone_ms(bench, run):
-    """A forward from a CUDA graph, which no host can hold up."""
+    """Returns the time of a forward in a CUDA graph, without the host's influence."""
     side = torch.cuda.Stream()
     with torch.cuda.stream(side):
         for _ in range(2):
@@ -47,7 +47,7 @@ def _gpu_alone_ms(bench, run):
 
 
 def _host_ms(bench, run):
-    """Until the call returns, the GPU behind."""
+    """Returns the time until the call returns, with the GPU still working."""
     times = []
     for _ in range(5):
         bench.wait()
@@ -59,7 +59,7 @@ def _host_ms(bench, run):
 
 
 def _activated(bench, name):
-    """A model that calls scaled_dot_product_attention, as it is and with activate(), two times each."""
+    """Measures a model that calls scaled_dot_product_attention, unchanged and with activate(), twice each."""
     torch.manual_seed(0)
     with torch.device(bench.device):
         model = {"Llama": _llama, "GPT-2": _gpt2}[name](bench).to(torch.bfloat16).eval()
@@ -90,7 +90,7 @@ def _activated(bench, name):
             ours.append(measure())
     before, after = default[-1][3], ours[-1][3]
     share = ((after - before).float().norm() / before.float().norm()).item()
-    yield bar(f"{name}: calls that came to our kernels", 0 if share == 0 else 1, least=1)  # equal bits: PyTorch's own ran
+    yield bar(f"{name}: calls that came to our kernels", 0 if share == 0 else 1, least=1)  # equal: PyTorch's own ran
     yield Row(f"{name}: relative difference of outputs", f"{share:.1e}")
     for kind, at in (("forward", 0), ("forward and backward", 1)):
         theirs, mine = (median([x for each in runs for x in each[at]]) for runs in (default, ours))
@@ -103,7 +103,7 @@ def _activated(bench, name):
             with ridgeline.torch.activate():
                 mine = _gpu_alone_ms(bench, forward)
             yield Row(f"{name}: forward, GPU alone (CUDA graph)", f"{theirs:.2f} -> {mine:.2f} ms")
-        except RuntimeError as problem:  # the model does what no capture can hold
+        except RuntimeError as problem:  # the model does something that cannot be captured
             yield Row(f"{name}: forward, GPU alone (CUDA graph)", f"not captured: {problem}"[:80].replace("\n", " "))
 
 
@@ -135,7 +135,7 @@ def _small_gpt(bench, attend):
 
 
 def compiled(bench):
-    """torch.compile of a small GPT with our op and with SDPA; both are compiled by the same backend."""
+    """Compares torch.compile of a small GPT with our op and with SDPA, by the same backend."""
     (x,) = bench.inputs(*bench.size((8, 2048, 768), (1, 32, 64)), count=1)
     models = [_small_gpt(bench, lambda q, k, v: ridgeline.attention(q, k, v, causal=True)),
               _small_gpt(bench, lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True))]  # fmt: skip

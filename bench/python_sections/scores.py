@@ -1,4 +1,4 @@
-"""Six score functions beside FlexAttention: values, times of both directions, and times to the first output and gradient."""
+"""Six score functions against FlexAttention: values, times of both passes, times to the first output and gradient."""
 
 import tempfile
 import time
@@ -14,12 +14,12 @@ SIZES = ((2, 16, 2048, 64), (1, 16, 4096, 128))  # batch, heads, length, width
 TINY = ((1, 2, 128, 16),)
 LARGEST_DIFFERENCE = 0.06  # of outputs of order 1 in bf16
 LARGEST_GRADIENT_DIFFERENCE = 0.02  # relative, of the norm
-WARM = (1, 1, 16, 32)  # of no size above
+WARM = (1, 1, 16, 32)  # unlike all sizes above
 MOST_SHARE_OF_FIRST_RESULT = 0.1
 
 
 def _first_s(bench, call, inputs, d_out):
-    """Seconds to the first output and to the first gradients; and the gradients."""
+    """Returns the seconds to the first output and to the first gradients, and the gradients."""
     bench.wait()
     start = time.perf_counter()
     out = call()
@@ -31,11 +31,11 @@ def _first_s(bench, call, inputs, d_out):
 
 
 def _flex_attention(bench, function, mask, leaves):
-    """A call of FlexAttention, compiled; for a mask with a block mask, as its documentation has it, made by the first call."""
+    """Returns a compiled call of FlexAttention; for a mask with a block mask, as documented, made by the first call."""
     import torch._functorch.config
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
-    torch._functorch.config.donated_buffer = False  # a backward is timed again and again
+    torch._functorch.config.donated_buffer = False  # one backward is timed repeatedly
     flex, blocks, (batch, _, length, _) = torch.compile(flex_attention), [], leaves[0].shape
 
     def call():
@@ -49,9 +49,9 @@ def _flex_attention(bench, function, mask, leaves):
 
 
 def scores(bench, name, size):
-    """Rows of a function at a size, in a process of its own: neither side has compiled anything there, nor finds it on disk.
-    Times to first results begin when both have a context of the GPU and are imported: PyTorch has made the tensors, and ours
-    has run plain attention of another width."""
+    """Yields the rows of a function at a size, in its own process, where neither side has compiled anything or finds it
+    on disk. Times to first results start when both are imported and have a GPU context: PyTorch has made the tensors,
+    and ours has run plain attention of another width."""
     from support import plain
     from test_torch_score import Six
 
@@ -67,7 +67,7 @@ def scores(bench, name, size):
     def ours():
         return ridgeline.attention(*leaves, score=function)
 
-    def theirs():  # where FlexAttention has no gradients, on the CPU
+    def theirs():  # on the CPU, where FlexAttention has no gradients
         return plain(*leaves, score=lambda s: formula(s, *tables))[0]
 
     try:
@@ -82,7 +82,7 @@ def scores(bench, name, size):
         yield bar(f"{title}: of gradients of q, k, v, relative", max(apart[:3]), most=LARGEST_GRADIENT_DIFFERENCE,
                   unit=f"(tables {max(apart[3:]):.3f})" if tables else "")  # fmt: skip
         with bench.alone():
-            a, b = bench.in_turns_ms(ours, theirs, 9, 10)  # with autograd: without it PyTorch would compile anew
+            a, b = bench.in_turns_ms(ours, theirs, 9, 10)  # with autograd; without it PyTorch would recompile
             yield bar(f"{title}: forward", b / a, least=1.0, unit=f"x ({b:.3f} -> {a:.3f} ms)")
             outs = ours(), theirs()
             a, b = bench.in_turns_ms(*(lambda out=out: torch.autograd.grad(out, inputs, d_out, retain_graph=True)
