@@ -1,5 +1,5 @@
-"""Attention with its gradients in one call, on numpy arrays, PyTorch tensors and whatever speaks DLPack, and the
-laboratory: studies, a harness and a check for attention functions of your own.
+"""Attention with its gradients in one call, on numpy arrays, PyTorch tensors and any array that supports DLPack, and
+the laboratory: studies, a harness and a check for your own attention functions.
 
     import numpy, ridgeline
 
@@ -8,8 +8,8 @@ laboratory: studies, a harness and a check for attention functions of your own.
     rows = ridgeline.attention_study(impl=["naive", "flash"], seq_len=[256, 1024], d_model=64)
     row = ridgeline.measure(lambda: ridgeline.attention(q, k, v), flops=4 * 2 * 8 * 1024**2 * 64)
 
-On PyTorch tensors the result has gradients; `ridgeline.torch` holds what needs PyTorch, `ridgeline.lab` the helpers of lab
-courses. docs/python.md says more.
+On PyTorch tensors the result has gradients; `ridgeline.torch` holds what needs PyTorch, `ridgeline.lab` the helpers of
+lab courses. See docs/python.md.
 """
 
 from . import laboratory, score

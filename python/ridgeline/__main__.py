@@ -1,5 +1,5 @@
-"""python -m ridgeline ARGS, and `ridgeline ARGS` where the wheel is installed: the program, whose doctor also looks at
-Python's side."""
+"""python -m ridgeline ARGS, and `ridgeline ARGS` if the wheel is installed: runs the program, whose doctor also reports
+on Python."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ from . import _program
 
 
 def python_facts():
-    """(what, finding) of this Python: what attention() can take here."""
+    """Yields (what, finding) about this Python: the libraries whose arrays attention() accepts."""
     import ridgeline
     from ridgeline import _library
 
@@ -34,7 +34,7 @@ def python_facts():
 
 def main():
     arguments = sys.argv[1:]
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `doctor | head` ends as other programs do
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # so that `doctor | head` ends quietly
     if arguments == ["doctor"]:
         print("Python")
         for what, finding in python_facts():

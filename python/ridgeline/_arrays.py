@@ -1,4 +1,4 @@
-"""Attention on arrays that are no PyTorch tensors: numpy's, and whatever speaks DLPack."""
+"""Attention on arrays other than PyTorch tensors: numpy's, and any that support DLPack."""
 
 import ctypes
 import sys
@@ -17,7 +17,7 @@ _NUMPY = {
     "int32": _library.INT32,
     "bool": _library.BOOL,
 }
-LEGACY_DEFAULT_STREAM = 1  # DLPack's and CUDA's name of stream 0
+LEGACY_DEFAULT_STREAM = 1  # the number of stream 0 in DLPack and CUDA
 
 
 class _DLTensor(ctypes.Structure):
@@ -43,7 +43,7 @@ _capsule_is.argtypes, _capsule_is.restype = [ctypes.py_object, ctypes.c_char_p],
 
 
 class Array:
-    """Where an array lies and how. `owner` keeps its memory."""
+    """The address, device, dtype and layout of an array. `owner` keeps its memory alive."""
 
     __slots__ = ("address", "device", "dtype", "owner", "shape", "strides")
 
@@ -85,7 +85,7 @@ def _read_dlpack(x, name):
             capsule = x.__dlpack__(stream=stream)
     except Exception as problem:
         raise InvalidArgument(f"{name} is not exported by DLPack: {problem}") from problem
-    # The capsule is read but not consumed: it gives the array back by itself when it goes.
+    # The capsule is read but not consumed, so that it releases the array when it is destroyed.
     if _capsule_is(capsule, b"dltensor_versioned"):
         managed = _VersionedTensor.from_address(_capsule_pointer(capsule, b"dltensor_versioned"))
         if managed.major != 1:
@@ -136,7 +136,7 @@ def read_floats(x, name):
 
 
 def namespace(x):
-    """The functions of the library that an array comes from."""
+    """Returns the namespace of the library that an array comes from."""
     if hasattr(x, "__array_namespace__"):
         return x.__array_namespace__()
     return sys.modules[type(x).__module__.split(".")[0]]
@@ -151,7 +151,7 @@ def _numpy():
 
 
 def _new(like, array, shape, dtype):
-    """An uninitialised array of the library that `like` comes from, and how it lies."""
+    """Returns an uninitialised array of the library that `like` comes from, and its Array."""
     if array.device[0] == _library.CPU:
         if dtype == _library.BF16:
             try:
@@ -171,14 +171,14 @@ def _new(like, array, shape, dtype):
 
 
 def _returned(made, like):
-    """On the CPU results are numpy's memory; other libraries get them, without a copy where they can."""
+    """Converts a result, which on the CPU is numpy's, to the library of `like`, without a copy if possible."""
     if _is_numpy(like) or not _is_numpy(made):
         return made
     space = namespace(like)
     for convert in (getattr(space, "from_dlpack", None), getattr(space, "asarray", None)):
         try:
             return convert(made)
-        except Exception:  # it does not take this array: numpy's is a result as well
+        except Exception:  # it does not accept this array; the result stays numpy's
             continue
     return made
 
@@ -201,11 +201,11 @@ def _run(device, arrays, layouts, options, backward, operands=0):
     call = _kept.get(key)
     if call is None:
         call = _kept.add(key, Call(device, context, layouts, options, addresses, backward, operands))
-    call.run(addresses)  # the workspace is the context's own: there is no allocator here that knows the stream
+    call.run(addresses)  # with the context's own workspace, as no allocator here knows the stream
 
 
 def forward(q, k, v, options, enable_gqa=False, operands=()):
-    """The output and the log-sum-exp."""
+    """Returns the output and the log-sum-exp."""
     inputs = [read_floats(x, name) for x, name in ((q, "q"), (k, "k"), (v, "v"))]
     first = inputs[0]
     _expect_alike(first, (("k", inputs[1]), ("v", inputs[2])))
@@ -229,7 +229,7 @@ def _add_operands(arrays, layouts, operands, first):
 
 
 def backward(q, k, v, out, log_sum_exp, d_out, options, enable_gqa=False, operands=()):
-    """The gradients of q, k and v, and of those operands that are floats."""
+    """Returns the gradients of q, k and v, and of the floating-point operands."""
     names = ("q", "k", "v", "out", "log_sum_exp", "d_out")
     inputs = [read_floats(x, name) for x, name in zip((q, k, v, out, log_sum_exp, d_out), names)]
     first = inputs[0]

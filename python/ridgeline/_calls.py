@@ -1,4 +1,4 @@
-"""Calls of the C interface that are prepared once; a further one packs addresses into one struct and starts it."""
+"""Prepared calls of the C interface: a repeated call only packs addresses into a struct and runs it."""
 
 import ctypes
 import struct
@@ -6,14 +6,14 @@ import struct
 from . import _library
 from ._library import lib
 
-MOST_KEPT = 4096  # as many as the shapes of a large program; beyond them all start anew
+MOST_KEPT = 4096  # enough for the shapes of a large program; beyond it all are dropped
 MOST_OPERANDS = 6
 start = lib.rl_attention_call_run
 
 
 def strided(shape, strides, axes=4):
-    """Shape and strides with axes of one element after the first, as [batch, heads, ...] has them: [batch, length,
-    width] is one head, [length, width] one batch of it. The rows of a log-sum-exp have one axis less."""
+    """Returns shape and strides padded to [batch, heads, ...] with axes of size 1: [batch, length, width] is one head,
+    [length, width] one head of one batch. A log-sum-exp has one axis less."""
     missing = axes - len(shape)
     lead = 0 if len(shape) < axes - 1 else 1
     return (
@@ -23,7 +23,7 @@ def strided(shape, strides, axes=4):
 
 
 class Options:
-    """What a call computes, besides its tensors. `program` is None or a compiled score function."""
+    """The options of a call. `program` is None or a compiled score function."""
 
     __slots__ = ("causal", "deterministic", "program", "scale", "window")
 
@@ -33,9 +33,10 @@ class Options:
 
 
 class Call:
-    """A forward or a backward on tensors of given layouts: (shape, strides, dtype), or None for a gradient of an operand
-    that nobody wants. Layouts stand in the order of the C interface, operands and their gradients behind; addresses in the
-    same order, without those of None. Several threads may run a call at once, as each packs a struct of its own."""
+    """A forward or a backward on tensors of given layouts: (shape, strides, dtype), or None for the gradient of an
+    operand that is not needed. Layouts are in the order of the C interface, followed by operands and their gradients;
+    addresses are in the same order, without those of None. Threads may run one call concurrently, as each packs its own
+    struct."""
 
     __slots__ = ("handle", "pack", "size", "workspace_bytes")
 
@@ -69,7 +70,7 @@ class Call:
         self.pack, self.size = run.pack, run.size
 
     def run(self, addresses, stream=0):
-        """With a workspace of the context's own."""
+        """Runs the call with the context's workspace."""
         status = start(self.pack(self.size, self.handle, stream, 0, 0, *addresses))
         if status:
             _library.fail(status)
@@ -78,7 +79,7 @@ class Call:
         destroy(self.handle)
 
 
-_RUN_FIELDS = 5  # of rl_attention_run, before its addresses: size, call, stream, workspace, workspace_bytes
+_RUN_FIELDS = 5  # of rl_attention_run before its addresses: size, call, stream, workspace, workspace_bytes
 
 
 def _tensor(layout, device, address, kept):
@@ -101,7 +102,7 @@ def _list(tensors, kept):
 
 
 class Kept(dict):
-    """Calls by everything about them but their memory."""
+    """Calls keyed by all their properties except memory."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""The functions that everybody calls: they read options, and hand tensors to PyTorch's part or to the other arrays'."""
+"""The public functions: they read options, and dispatch to PyTorch tensors or other arrays."""
 
 import sys
 
@@ -8,8 +8,8 @@ from ._options import read_causal, read_scale, read_window
 from .errors import InvalidArgument
 
 
-_on_tensors = None  # ridgeline.torch.attention with its arguments in order, once it is needed
-_Tensor = ()  # PyTorch's, from then on
+_on_tensors = None  # ridgeline.torch's attend(), imported on first use
+_Tensor = ()  # torch.Tensor, from then on
 
 
 def _is_torch(x):
@@ -30,7 +30,7 @@ def attention(q, k, v, *, causal=False, window=None, scale=None, enable_gqa=Fals
     enable_gqa     heads of q may be a multiple of those of k
     return_lse     returns (out, log_sum_exp), the latter in float32, [batch, heads, queries], without a gradient
     deterministic  gradients have the same bits from run to run
-    score          a function f(s, b, h, i, j) of single scores, put between the product and the softmax
+    score          a function f(s, b, h, i, j) of single scores, s = scale q k^T: softmax(f + mask) v
     """
     global _on_tensors, _Tensor
     if isinstance(q, _Tensor):
@@ -53,8 +53,8 @@ def attention(q, k, v, *, causal=False, window=None, scale=None, enable_gqa=Fals
 
 def attention_gradients(q, k, v, out, log_sum_exp, d_out, *, causal=False, window=None, scale=None, enable_gqa=False,
                         deterministic=False):  # fmt: skip
-    """The gradients (d_q, d_k, d_v) for the gradient d_out of out, given what attention(..., return_lse=True) returned.
-    Options are those of that call. PyTorch's tensors need no such call: their results have gradients."""
+    """Returns (d_q, d_k, d_v) for the gradient d_out of out, given the results of attention(..., return_lse=True).
+    Options are those of that call. PyTorch tensors do not need this function: their results have gradients."""
     _refuse_tensors(q=q, k=k, v=v, out=out, log_sum_exp=log_sum_exp, d_out=d_out)
     options = Options(read_scale(scale), read_causal(causal), read_window(window), bool(deterministic))
     return tuple(_arrays.backward(q, k, v, out, log_sum_exp, d_out, options, enable_gqa))

@@ -85,7 +85,7 @@ class BackwardParams(ctypes.Structure):
 
 
 def library_path():
-    """RIDGELINE_LIBRARY, or the library that the wheel brought."""
+    """Returns RIDGELINE_LIBRARY, or the path of the library in the wheel."""
     named = os.environ.get("RIDGELINE_LIBRARY")
     return named if named else os.path.join(os.path.dirname(os.path.abspath(__file__)), "libridgeline.so")
 
@@ -129,10 +129,10 @@ def version():
 
 
 def fail(status):
-    """Raises what the last call of this thread said."""
+    """Raises the error of the last call of this thread."""
     text = lib.rl_last_error().decode("utf-8", "replace")
     kind = errors.BY_STATUS.get(status, errors.InternalError)
-    if kind is errors.NotReady:  # the library names a function of C
+    if kind is errors.NotReady:  # the library's message names a C function
         text = text.split(": call the _warm_up")[0] + ": make the same call once before the capture"
     raise kind(text)
 
@@ -142,7 +142,7 @@ _lock = threading.Lock()
 
 
 def context_for(device_type, device_id, threads=0):
-    """The process's context of a device; one for each number of threads on the CPU."""
+    """Returns the process-wide context of a device; on the CPU one for each number of threads."""
     key = (device_type, device_id, threads)
     found = _contexts.get(key)
     if found is not None:
@@ -162,7 +162,7 @@ def context_for(device_type, device_id, threads=0):
 
 
 def _open_nvrtc():
-    """Opens the NVRTC that came with this Python's packages, where the library would not look for it."""
+    """Opens the NVRTC in this Python's packages, where the library does not search."""
     for name in ("libnvrtc.so.13", "libnvrtc.so.12"):
         for folder in sys.path:
             for path in sorted(glob.glob(os.path.join(glob.escape(folder), "nvidia", "*", "lib", name))):
@@ -175,7 +175,7 @@ def _open_nvrtc():
                     continue
 
 
-_forget = []  # what else a forked process must not use
+_forget = []  # functions that drop other state in a forked process
 
 
 def forget_after_fork(clear):
@@ -183,7 +183,7 @@ def forget_after_fork(clear):
 
 
 def _after_fork():
-    # A thread that does not exist here may have held a lock: everything starts anew, the old contexts are left alone.
+    # A thread that does not exist here may have held a lock, so everything starts anew; old contexts are abandoned.
     global _lock
     _lock = threading.Lock()
     _contexts.clear()

@@ -1,4 +1,4 @@
-"""measure(): the harness of the library around Python callables; a GPU's work is timed by its own events."""
+"""measure(): the library's harness for Python callables; GPU work is timed by CUDA events."""
 
 import ctypes
 import os
@@ -10,7 +10,7 @@ from ._records import Records
 from ._roofs import roof_of
 from .errors import InvalidArgument, WrongType
 
-MOST_SAMPLES = 20_000  # of one measurement, as the library has it
+MOST_SAMPLES = 20_000  # of one measurement, as in the library
 _TIME = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_void_p)
 
 
@@ -60,7 +60,7 @@ class Timing(ctypes.Structure):
 
 
 class Measured(dict):
-    """A row of measure(): row["median_ms"], row.median_ms; samples_ms has every sample."""
+    """A row of measure(): row["median_ms"] or row.median_ms; samples_ms holds every sample."""
 
     __slots__ = ("samples_ms",)
 
@@ -74,21 +74,21 @@ class Measured(dict):
 def measure(work, *, flops=0, bytes=0, name=None, implementation=None, sizes=None, device=None, warmups=10, iterations=100,
             time_budget_s=0, results=None, study="own", run=0, roof=None,
             dtype="fp32"):  # fmt: skip
-    """Times work() as the studies time their own: warm-ups, samples, a median with its interval of 95 %.
+    """Times work() as the studies do: warm-ups, samples, a median with its 95 % interval.
 
-    work         a callable without arguments; or several as {implementation: callable}, which take turns, A B B A, so that
-                 what disturbs the machine disturbs all of them: `ratio` is time over that of the first
-    flops, bytes of one call, by your convention: give rates and, with a roof, the share of it
-    name, sizes  what identifies the workload: "saxpy", {"n": 1024}
-    device       "cpu", or "cuda": events on PyTorch's current stream are the clock; None: as the tensor
-                 that work() returns; without one "cuda" where this process uses a GPU
+    work         a callable without arguments; or several as {implementation: callable}, which alternate, A B B A, so
+                 that disturbances of the machine affect all of them; `ratio` is the time over that of the first
+    flops, bytes of one call, by your convention: add rates and, with a roof, the share of it
+    name, sizes  identify the workload: "saxpy", {"n": 1024}
+    device       "cpu", or "cuda", timed by events on PyTorch's current stream; None: that of the tensor which
+                 work() returns; if it returns none, "cuda" if this process uses a GPU
     time_budget_s  seconds instead of a number of iterations; ends early when the median is known to 1 %
-    results      a file of records that one is appended to, which `ridgeline compare` and `report` read
-    run          which of several runs of your program this is, from 1
-    roof, dtype  what bounds products in this dtype: a GPU's name ("H100") or Records of ridgeline.roofline(); adds
+    results      a file to which a record is appended, for `ridgeline compare` and `report`
+    run          the number of this run of your program, from 1
+    roof, dtype  the roof for products in this dtype: a GPU's name ("H100") or Records of ridgeline.roofline(); adds
                  roof_share and bound
 
-    Returns a row, or a list of them for several callables. What work raises passes through.
+    Returns a row, or a list of rows for several callables. Exceptions of work propagate.
     """
     several = isinstance(work, dict)
     callables = work if several else {implementation or "default": work}
@@ -122,11 +122,11 @@ def measure(work, *, flops=0, bytes=0, name=None, implementation=None, sizes=Non
 
 
 class _Problem:
-    """The structs of a call, and what a callable raised while it ran."""
+    """The structs of a call, and the exception that a callable raised, if any."""
 
     def __init__(self, callables, name, device, flops, bytes_, sizes):
         self.raised = None
-        self._kept = []  # what the structs point to
+        self._kept = []  # objects that the structs point to
         names = (ctypes.c_char_p * len(sizes))(*(_bytes(key) for key in sizes))
         values = (ctypes.c_int64 * len(sizes))(*(_count(key, value, None) for key, value in sizes.items()))
         self.array = (_Callable * len(callables))()
@@ -143,7 +143,7 @@ class _Problem:
         def time_ms(_):
             try:
                 return clock(work)
-            except BaseException as problem:  # no exception crosses the library
+            except BaseException as problem:  # exceptions must not pass through the library
                 self.raised = problem
                 return float("nan")
 
@@ -187,8 +187,9 @@ def _cuda_time_ms(work):
 
 
 def device_of(*callables):
-    """Where they run, by one call of each: what returns tensors runs where those are. What returns none, as a backward does,
-    may have queued work on a GPU that this process uses; events are right for the host's work as well, if not as fine."""
+    """Finds the device by one call of each callable: that of the returned tensors. A callable that returns none, such
+    as a backward, may have queued work on a GPU if this process uses one; events also time host work, if less
+    precisely."""
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_available():
         return "cpu"

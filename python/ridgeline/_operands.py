@@ -1,5 +1,5 @@
-"""The tensors that a score function reads, laid out as the kernels want them: [batch, heads, queries, keys] with 1 where all
-share a value."""
+"""The tensors that a score function reads, in the layout of the kernels: [batch, heads, queries, keys] with size 1
+along broadcast axes."""
 
 import builtins
 import sys
@@ -13,8 +13,8 @@ _AXES = ("batch", "heads", "queries", "keys")
 
 
 class Index(tuple):
-    """The places at which a table is read. `axes`: of the scores, where these are single positions in their order; else
-    None. `shift`: (1, c) of table[b, h, i - j + c], (-1, c) of table[b, h, j - i + c], whatever stands before; else None."""
+    """The index of a table. `axes`: the axes of the scores, if the index consists of single positions in their order,
+    else None. `shift`: (1, c) for table[..., i - j + c], (-1, c) for table[..., j - i + c], else None."""
 
     def __new__(cls, places):
         made = super().__new__(cls, places)
@@ -27,14 +27,14 @@ class Index(tuple):
 
 
 class Operands:
-    """What a function reads, in the order of its numbers: (tensor, index), index None for the whole tensor; or (None,
+    """The operands of a function by number: (tensor, index), where index is None for the whole tensor; or (None,
     expression) for an expression of positions that the kernels cannot compute."""
 
     def __init__(self):
         self.list, self._known = [], {}
 
     def number(self, tensor, index):
-        """The number of an operand, and the op that reads it."""
+        """Returns the number of an operand, and the op that reads it."""
         key = id(tensor), None if index is None else tuple(_key(x) for x in index)
         at = self._add(key, (tensor, None if index is None else Index(index)))
         kind = _dtype(tensor)
@@ -57,7 +57,7 @@ def _dtype(x):
 
 
 def lay(tensor, index, sizes, like):
-    """One operand for scores of these sizes [batch, heads, queries, keys]; `like` is q."""
+    """Returns an operand for scores of these sizes [batch, heads, queries, keys]; `like` is q."""
     if tensor is None:
         return _as_int32(_evaluate(index, sizes, like))
     if _on_torch(tensor) != _on_torch(like):
@@ -80,8 +80,8 @@ def lay(tensor, index, sizes, like):
 
 
 def _whole_table(tensor, axes):
-    """A tensor that is read at every place of its own, with axes of one element between. 64-bit integers are read where they
-    lie, as their low words."""
+    """Returns a tensor that is read at all its positions, with axes of size 1 inserted. 64-bit integers are read in
+    place, as their low words."""
     shape, strides = [1] * 4, [0] * 4
     for axis, size, stride in zip(axes, tensor.shape, tensor.stride()):
         shape[axis], strides[axis] = size, 2 * stride
@@ -100,7 +100,7 @@ def _apart(index):
 
 
 def _view(tensor, index, sizes):
-    """table[h, i] as it lies: axes in order, those that are not read of size 1."""
+    """Returns table[h, i] in place: axes in order, with size 1 for those that are not indexed."""
     picked, axes = [], []
     for x, size in zip(index, tensor.shape):
         if x.op == _CONSTANT:
@@ -131,7 +131,7 @@ def _read_where_they_lie():
 
 
 def _in_table(tensor, index, sizes):
-    """Whether all of index is there; else _places() says what is wrong, or counts from the end."""
+    """Whether the whole index is in range; otherwise _places() reports the error, or counts from the end."""
     sign, constant = index.shift
     begin = constant - (sizes[3] - 1 if sign > 0 else sizes[2] - 1)
     return (begin >= 0 and begin + sizes[2] + sizes[3] - 1 <= tensor.shape[-1] and
@@ -140,8 +140,8 @@ def _in_table(tensor, index, sizes):
 
 
 class Diagonals:
-    """PyTorch's table[h, i - j + c] as the kernels read it where it lies: a tensor [batch, heads, queries, keys] of which one
-    stride is negative, which PyTorch itself has not. It answers what is asked of an operand."""
+    """PyTorch's table[h, i - j + c] as the kernels read it in place: a tensor [batch, heads, queries, keys] with one
+    negative stride, which PyTorch does not support. Has the attributes that operands need."""
 
     __slots__ = ("_offset", "_strides", "index", "shape", "sizes", "tensor")
 
@@ -160,7 +160,7 @@ class Diagonals:
 
     dtype = property(lambda self: self.tensor.dtype)
     device = property(lambda self: self.tensor.device)
-    # Of the gradient that the kernels give: sums along diagonals, in the order of j - i.
+    # Dtype and shape of the gradient from the kernels: sums along diagonals, ordered by j - i.
     sum_dtype = property(lambda self: sys.modules["torch"].float32)
     sum_shape = property(lambda self: (*self.shape[:2], 1, self.shape[2] + self.shape[3] - 1))
 
@@ -172,7 +172,7 @@ class Diagonals:
         return address and address + self._offset * self.tensor.element_size()
 
     def gradient(self, sums):
-        """The gradient of the table for the sums along diagonals."""
+        """Returns the gradient of the table from the sums along diagonals."""
         sign, constant = self.index.shift
         _, _, queries, keys = self.shape
         begin = constant - (keys - 1 if sign > 0 else queries - 1)
@@ -184,7 +184,7 @@ class Diagonals:
         rows = rows.reshape([self.shape[axis] for axis in axes] + [queries + keys - 1])
         if sign > 0:
             rows = rows.flip(-1)
-        if rows.shape == self.tensor.shape:  # all of it is read
+        if rows.shape == self.tensor.shape:  # the whole table is read
             return rows.to(self.tensor.dtype)
         made = sys.modules["torch"].zeros(self.tensor.shape, dtype=self.tensor.dtype, device=rows.device)
         made[(*places, slice(begin, begin + queries + keys - 1))] = rows
@@ -192,7 +192,7 @@ class Diagonals:
 
 
 def _difference(x):
-    """(1, c) for i - j + c, (-1, c) for j - i + c, in any order of its sums; else None."""
+    """Returns (1, c) for i - j + c and (-1, c) for j - i + c, in any order of terms; else None."""
     factors = _linear(x)
     if factors is None or factors[0] or factors[1]:
         return None
@@ -200,7 +200,7 @@ def _difference(x):
 
 
 def _linear(x):
-    """Factors of b, h, i, j and the constant of a sum; None: it is no sum."""
+    """Returns the factors of b, h, i, j and the constant of a linear expression; None for any other."""
     if x.op == _CONSTANT:
         return (0, 0, 0, 0, _whole(x.value))
     if x.op == _POSITION:
@@ -227,7 +227,7 @@ def _as_int32(x):
 
 
 _MOST_PLACES = 8
-_known_places = {}  # matrices of places are made and checked once for each table, as a GPU has to be waited for
+_known_places = {}  # index matrices, made and checked once per table because that waits for the GPU
 
 
 def _places(index, shape, sizes, like):
@@ -254,7 +254,7 @@ def _key(x):
 
 
 def _evaluate(x, sizes, like):
-    """An expression of positions in whole numbers, on aranges along its axes."""
+    """Evaluates an expression of positions in integers, on aranges along its axes."""
     library = sys.modules["torch"] if _on_torch(like) else namespace(like)
 
     def array(values, axis=None):

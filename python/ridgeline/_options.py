@@ -1,4 +1,4 @@
-"""What the options of attention() may be, and what the C interface makes of them."""
+"""Checks the options of attention() and converts them for the C interface."""
 
 import math
 import operator
@@ -24,13 +24,13 @@ def read_window(window):
         window = operator.index(window)
     except TypeError:
         raise WrongType(f"window is {window!r}: use a number of keys, or None") from None
-    if not 0 <= window < 2**62:  # beyond it ctypes would cut the number silently
+    if not 0 <= window < 2**62:  # ctypes would truncate larger numbers silently
         raise InvalidArgument(f"window is {window}: use a number of keys, or None for no window")
     return window
 
 
 def read_scale(scale):
-    """0 stands for 1 / sqrt(head_dim)."""
+    """Returns the scale; 0 stands for 1 / sqrt(head_dim)."""
     if scale is None:
         return 0.0
     if isinstance(scale, (str, bytes, bool)):
@@ -45,7 +45,7 @@ def read_scale(scale):
 
 
 def check_shapes(q, k, v, enable_gqa):
-    """Shapes of q, k and v, as far as the library does not name them itself."""
+    """Checks the shapes of q, k and v as far as the library itself does not."""
     for name, shape in (("q", q), ("k", k), ("v", v)):
         if not 2 <= len(shape) <= 4:
             raise InvalidArgument(

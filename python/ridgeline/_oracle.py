@@ -4,12 +4,12 @@ import numpy as np
 
 
 def visible(queries, keys, causal):
-    """Which keys each query sees, as a matrix of booleans."""
+    """Returns which keys each query sees, as a boolean matrix."""
     return np.tril(np.ones((queries, keys), bool)) if causal else np.ones((queries, keys), bool)
 
 
 def attention(q, k, v, d_out, seen, scale, rounded=lambda x: x):
-    """The output and the gradients of q, k and v, by name, with every result put through `rounded`."""
+    """Returns the output and the gradients of q, k and v by name; `rounded` is applied to every intermediate result."""
     transposed = lambda x: np.swapaxes(x, -1, -2)  # noqa: E731
     scores = np.where(seen, rounded(rounded(q @ transposed(k)) * scale), -np.inf)
     exponentials = rounded(np.exp(scores - scores.max(-1, keepdims=True)))
@@ -25,7 +25,7 @@ def attention(q, k, v, d_out, seen, scale, rounded=lambda x: x):
 
 
 def rounding_to(dtype):
-    """A function that rounds float32 arrays to "float32", "bfloat16" or "float16"."""
+    """Returns a function that rounds float32 arrays to "float32", "bfloat16" or "float16"."""
     if dtype == "float16":
         return lambda x: x.astype(np.float16).astype(np.float32)
     if dtype == "float32":
@@ -42,8 +42,9 @@ EPSILON = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 
 
 def allowed_errors(exact, plain, dtype, largest_input, width, queries):
-    """By tensor: twice the error of plain formulas in the same dtype, and roundings besides: of the result, of sums of
-    products that may cancel to nothing, and for gradients of the output that a flash backward reads in its dtype."""
+    """Returns the allowed error by tensor: twice that of plain formulas in the same dtype, plus roundings of the
+    result, of sums of products that may cancel, and, for gradients, of the output that a flash backward reads in its
+    dtype."""
     rounding = EPSILON[dtype]
     sums = EPSILON["float32"] * width + 1e-5
     reread = (2 * EPSILON[dtype] + 16 * EPSILON["float32"] * np.sqrt(queries)) * largest_input

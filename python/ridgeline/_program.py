@@ -1,4 +1,4 @@
-"""The program that the wheel carries: where it is, which flags it has, and one run of it."""
+"""The program in the wheel: its path, its flags, and how to run it."""
 
 import contextlib
 import difflib
@@ -12,11 +12,11 @@ from .errors import DeviceError, InvalidArgument, WrongType
 
 _WAIT_AFTER_INTERRUPT_S = 30
 OK, GATE_FAILED, BAD_USAGE, WRONG_RESULT, NOT_JUDGED, INTERRUPTED = 0, 1, 2, 3, 5, 130
-ANSWERS = (OK, GATE_FAILED, WRONG_RESULT, NOT_JUDGED)  # exit codes of a program that did its work
+ANSWERS = (OK, GATE_FAILED, WRONG_RESULT, NOT_JUDGED)  # exit codes of a completed run
 
 
 def path():
-    """RIDGELINE_PROGRAM, or the program that the wheel brought."""
+    """Returns RIDGELINE_PROGRAM, or the path of the program in the wheel."""
     named = os.environ.get("RIDGELINE_PROGRAM")
     return named if named else os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin", "ridgeline")
 
@@ -29,15 +29,15 @@ def missing(program):
 
 
 class Done:
-    """What a run left: exit code, stdout, and stderr where it was not shown."""
+    """The result of a run: exit code, stdout, and stderr unless it was shown."""
 
     def __init__(self, code, out, err):
         self.code, self.out, self.err = code, out, err
 
 
 def run(words, progress=False):
-    """Runs the program with these words and waits. Raises what a user has to mend: InvalidArgument for bad usage,
-    DeviceError where the device, the environment or the program fails. With `progress`, stderr goes to the terminal."""
+    """Runs the program with these arguments and waits. Raises InvalidArgument for bad usage, and DeviceError if the
+    device, the environment or the program fails. With `progress`, stderr goes to the terminal."""
     program = path()
     if not os.access(program, os.X_OK):
         raise DeviceError(missing(program))
@@ -58,12 +58,12 @@ def run(words, progress=False):
 
 
 def _end(child):
-    """Asks the program to end: after the iteration under way it writes what it has. It asks once, for a second SIGINT ends the
-    program at once; a terminal's Ctrl-C does not reach its session."""
+    """Interrupts the program, which writes its results after the current iteration. Sends SIGINT once, because a second
+    one ends it immediately; a terminal's Ctrl-C does not reach its session."""
     child.send_signal(signal.SIGINT)
     try:
         child.communicate(timeout=_WAIT_AFTER_INTERRUPT_S)
-    except BaseException:  # too late, or a second Ctrl-C
+    except BaseException:  # timeout, or a second Ctrl-C
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)
         child.wait()
@@ -83,13 +83,13 @@ def _facts(program):
 
 
 def facts():
-    """What the program knows: commands with their flags, data sheets of GPUs, sizes of models."""
+    """Returns the program's tables: commands with their flags, data sheets of GPUs, sizes of models."""
     return _facts(path())
 
 
 def words_of(command, positionals, keywords):
-    """The words of a call: seq_len=[256, 1024] becomes --seq-len=256,1024, shape=[(1, 2, 3), (4, 5, 6)] --shape=1,2,3
-    --shape=4,5,6, dry_run=True --dry-run; None and False leave a flag out. Keywords that are no flag are refused."""
+    """Returns the arguments of a call: seq_len=[256, 1024] becomes --seq-len=256,1024, shape=[(1, 2, 3), (4, 5, 6)]
+    --shape=1,2,3 --shape=4,5,6, dry_run=True --dry-run; None and False omit a flag. Unknown keywords are rejected."""
     options = facts()["commands"][command]["options"]
     flags = {name.lstrip("-").replace("-", "_"): option for option in options for name in option["names"]
              if name.startswith("--")}  # fmt: skip
@@ -120,13 +120,13 @@ def _words_of_flag(name, value, option):
     if not value:
         raise InvalidArgument(f"{name} is an empty list: name at least one value")
     value = [_plain(x) for x in value]
-    if any(isinstance(x, (list, tuple)) or "," in str(x) for x in value):  # shape=[(1, 2, 3), (4, 5, 6)]: each for itself
+    if any(isinstance(x, (list, tuple)) or "," in str(x) for x in value):  # shape=[(1, 2, 3), (4, 5, 6)]: one flag each
         return [word for x in value for word in _words_of_flag(name, x, option)]
     return [f"{flag}={','.join(_text(name, 'value', x) for x in value)}"]
 
 
 def _plain(value):
-    """Arrays and scalars of numpy and PyTorch as lists and numbers."""
+    """Returns arrays and scalars of numpy and PyTorch as lists and numbers."""
     return value.tolist() if hasattr(value, "tolist") else value
 
 

@@ -1,4 +1,4 @@
-"""Rows of a study as a list of flat dicts, which pandas takes as it is, with the whole records beside them."""
+"""Rows of a study as a list of flat dicts, which pandas accepts directly, together with the whole records."""
 
 from .errors import Unsupported
 
@@ -8,11 +8,11 @@ _IDENTITY = ("study", "implementation", "device", "status", "error")
 class Records(list):
     """Flat dicts, one for each row: pandas.DataFrame(records), or records.to_pandas().
 
-    raw        the records as the program wrote them, samples and machine among them (docs/records.md)
-    text       what the program printed: tables and sentences
-    notes      the sentences among them
-    command    the line that runs it again
-    exit_code  of the program: 3 where a row is wrong, 1 where a gate failed
+    raw        the records as the program wrote them, with samples and machine (docs/records.md)
+    text       the program's output: tables and sentences
+    notes      the sentences in it
+    command    the command line that repeats the run
+    exit_code  of the program: 3 if a row is wrong, 1 if a gate failed
     """
 
     def __init__(self, rows=(), raw=(), text="", command="", exit_code=0):
@@ -33,7 +33,7 @@ class Records(list):
 
 
 def rows_of(record):
-    """The flat rows of a record: one, or one for each line of the folds of a profile."""
+    """Returns the flat rows of a record: one, or one for each line of the folds of a profile."""
     metrics = record.get("metrics") or {}
     if "folds" not in metrics:
         return [flat(record)]
@@ -43,8 +43,8 @@ def rows_of(record):
 
 
 def flat(record):
-    """One row: what identifies it under its own names, statistics as forward_median_ms, the rest likewise joined by
-    underscores. Lists, machine, build and samples stay in the record."""
+    """Returns one row: identifying fields under their own names, statistics as forward_median_ms, other fields also
+    joined by underscores. Lists, machine, build and samples stay in the record."""
     row = {name: record[name] for name in _IDENTITY if name in record}
     for part in ("workload", "settings"):
         _join(row, record.get(part), part)
@@ -65,7 +65,7 @@ def flat(record):
 
 
 def _join(row, part, prefix):
-    """Adds the scalars of `part`; one that has a name which is taken gets the prefix."""
+    """Adds the scalars of `part` to `row`; names that are already used get the prefix."""
     for name, value in _scalars(part or {}).items():
         row[name if name not in row else f"{prefix}_{name}"] = value
 

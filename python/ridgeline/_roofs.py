@@ -1,4 +1,4 @@
-"""What bounds a computation: the data sheet of a GPU, or the ceilings that `ridgeline roofline` measured."""
+"""The roof of a device: from the data sheet of a GPU, or the ceilings that `ridgeline roofline` measured."""
 
 from collections import namedtuple
 
@@ -8,7 +8,7 @@ Roof = namedtuple("Roof", "name flops_per_s bytes_per_s ridge")
 
 
 def roof_of(given, dtype="fp32"):
-    """The roof that a GPU's name or the Records of ridgeline.roofline() give for products in this dtype; None of None."""
+    """Returns the roof for products in this dtype by a GPU's name or Records of ridgeline.roofline(); None for None."""
     if given is None or isinstance(given, Roof):
         return given
     if isinstance(given, str):

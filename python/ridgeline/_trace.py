@@ -1,4 +1,4 @@
-"""A score function, called once with expressions, becomes a program of the C interface and the tensors that it reads."""
+"""Traces a score function, called once with expressions, into a program of the C interface and its operands."""
 
 import ctypes
 import math
@@ -25,7 +25,7 @@ from .score import (
 
 
 def _nodes(result, laid):
-    """The nodes that lead to the result, each after those that it reads."""
+    """Returns the nodes that compute the result, each after those that it reads."""
     nodes, numbers = [], {}
 
     def add(op, inputs=(), value=0.0):
@@ -62,8 +62,8 @@ def _nodes(result, laid):
 
 
 def _split_mask(result, mask):
-    """Takes `i >= j` and `i - j < window` out of where(condition, x, -inf) and puts them into `mask`, which has `causal`
-    and `window`: the kernels skip tiles that these leave empty."""
+    """Moves `i >= j` and `i - j < window` from where(condition, x, -inf) into `causal` and `window` of `mask`, for
+    which the kernels skip empty tiles."""
     hides = result.op == _WHERE and result.inputs[2].op == _CONSTANT and result.inputs[2].value == -math.inf
     if not hides or mask.causal == 2:
         return result
@@ -109,7 +109,7 @@ def _is_causal(x):
 
 
 def _window_of(x):
-    """The window of `i - j < window` or `i - j <= window - 1`."""
+    """Returns the window of `i - j < window` or `i - j <= window - 1`, else None."""
     if x.op not in (_COMPARE["less"], _COMPARE["less_equal"]) or x.inputs[1].op != _CONSTANT:
         return None
     distance, keys = x.inputs[0], x.inputs[1].value
@@ -123,7 +123,7 @@ _programs = {}
 _lock = threading.Lock()
 
 
-def _after_fork():  # a thread that does not exist here may have held it
+def _after_fork():  # a thread that does not exist here may have held the lock
     global _lock
     _lock = threading.Lock()
 
@@ -132,7 +132,7 @@ _library.forget_after_fork(_after_fork)
 
 
 def _program(nodes):
-    """The compiled function of these nodes. The library compiles kernels once for each, so it is kept."""
+    """Returns the library's function of these nodes. It is kept, as kernels are compiled for each function."""
     key = tuple(nodes)
     with _lock:
         if key not in _programs:
@@ -152,7 +152,7 @@ def _program(nodes):
 
 
 class Traced:
-    """A program, the operands that it reads, and the mask that is left for the kernels to apply."""
+    """A program, the operands that it reads, and the mask that the kernels apply."""
 
     def __init__(self, program, operands, mask):
         self.program, self.operands = program, operands
@@ -160,7 +160,7 @@ class Traced:
 
 
 def trace(score, causal=0, window=0):
-    """Calls score(s, b, h, i, j) once; takes a mask out of it where it can."""
+    """Calls score(s, b, h, i, j) once, and extracts a mask from it if possible."""
     if not callable(score):
         raise WrongType(f"score is {score!r}: pass a function of s, b, h, i and j")
     positions = [Expression(_POSITION, (), axis, False, True) for axis in range(4)]
@@ -173,12 +173,12 @@ def trace(score, causal=0, window=0):
 
 
 def sizes_of(q, k):
-    """[batch, heads, queries, keys] of the scores."""
+    """Returns [batch, heads, queries, keys] of the scores."""
     return (*strided(q, q)[0][:3], k[-2])
 
 
 def trace_arrays(score, q, k, options):
-    """For arrays that are no PyTorch tensors: puts the program into the options, and gives its operands."""
+    """For arrays other than PyTorch tensors: stores the program in the options, and returns its operands."""
     for name, x in (("q", q), ("k", k)):
         if not hasattr(x, "shape") or not 2 <= len(x.shape) <= 4:
             raise WrongType(f"{name} is {type(x).__name__}: pass an array of 2 to 4 axes")

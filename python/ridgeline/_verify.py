@@ -1,4 +1,4 @@
-"""verify(): holds any attention function against fp64 formulas over random problems, and times it beside ours."""
+"""verify(): compares any attention function with fp64 formulas over random problems, and times it against ours."""
 
 import math
 import random
@@ -117,8 +117,8 @@ def _library_of(arrays, device):
 
 
 def _caller(function, tensors):
-    """How the function wants to be told of causal: by a keyword, as its fourth argument, or not at all; found on a tiny
-    problem. Gives call(q, k, v, causal), and whether it can be causal."""
+    """Finds on a tiny problem how the function takes `causal`: by a keyword, as its fourth argument, or not at all.
+    Returns call(q, k, v, causal), and whether it supports causal."""
     q, k, v, _ = tensors
     forms = (
         lambda q, k, v, c: function(q, k, v, causal=c),
@@ -136,7 +136,7 @@ def _caller(function, tensors):
 
 
 class Verification(Records):
-    """Rows of verify(), one for each tensor of each problem; `passed`; `timings`, ours beside it, if there are."""
+    """Rows of verify(), one for each tensor of each problem; `passed`; `timings` of both, if measured."""
 
     def __init__(self, rows, timings, gradients):
         super().__init__(rows)
@@ -167,16 +167,16 @@ class Verification(Records):
 
 def verify(function, *, problems=24, seed=0, dtypes=None, device="cpu", heads=True, gradients=True, arrays=None,
            benchmark=(1, 8, 512, 64), iterations=30):  # fmt: skip
-    """Checks function(q, k, v, causal) against attention in fp64 over random problems, then times it beside ours.
+    """Checks function(q, k, v, causal) against attention in fp64 over random problems, then times it against ours.
 
     function   takes q, k and v of [batch, heads, length, width], or of [batch, length, width] with heads=False; causal as a
                keyword `causal` or `is_causal`, as the fourth argument, or not at all. MyFunction.apply works.
     dtypes     "float32", "bfloat16", "float16"; all of them for PyTorch, float32 for numpy
-    gradients  of q, k and v by PyTorch's autograd are checked as well, where the output has them
-    arrays     "torch" or "numpy"; None: PyTorch where it is installed
-    benchmark  (batch, heads, length, width) to time it at, in turns with ours; None: not at all
+    gradients  also checks those of q, k and v by PyTorch's autograd, if the output has them
+    arrays     "torch" or "numpy"; None: PyTorch if it is installed
+    benchmark  (batch, heads, length, width) at which it is timed, alternating with ours; None: not timed
 
-    The rule: an error is at most twice that of plain formulas in the same dtype, or a few roundings.
+    An error may be at most twice that of plain formulas in the same dtype, or a few roundings.
     """
     if not callable(function):
         raise WrongType(f"{function!r} is no function: pass one that takes q, k and v")
@@ -226,7 +226,7 @@ def _check(library, call, problem, heads, gradients):
         error = numpy.inf
         if tuple(x.shape) == exact[name].shape:
             error = numpy.abs(library.exact(x) - exact[name]).max()
-        ok = bool(error <= allowed[name])  # not for NaN
+        ok = bool(error <= allowed[name])  # False for NaN
         rows.append({**facts, "tensor": name, "error": float(error), "allowed": float(allowed[name]), "ok": ok, "raised": ""})
     return rows
 

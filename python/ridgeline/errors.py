@@ -1,24 +1,24 @@
-"""The exceptions of the package: one for each status of the C interface, and one for what is no tensor."""
+"""The exceptions of the package: one for each status of the C interface, and one for arguments of a wrong type."""
 
 
 class Error(Exception):
-    """What every exception of this package is."""
+    """The base of all exceptions of this package."""
 
 
 class InvalidArgument(Error, ValueError):
-    """A shape, a stride, a dtype, a device or an option that does not fit."""
+    """A shape, stride, dtype, device or option that is not valid."""
 
 
 class WrongType(Error, TypeError):
-    """An argument that is no tensor, or no number where a number is expected."""
+    """An argument that is not a tensor, or not a number where one is expected."""
 
 
 class Unsupported(Error, NotImplementedError):
-    """A valid request that the kernels do not serve."""
+    """A valid request that the kernels do not support."""
 
 
 class OutOfMemory(Error, MemoryError):
-    """The host or the GPU has no more memory."""
+    """The host or the GPU is out of memory."""
 
 
 class DeviceError(Error, RuntimeError):
@@ -26,11 +26,11 @@ class DeviceError(Error, RuntimeError):
 
 
 class InternalError(Error, RuntimeError):
-    """A bug of the library."""
+    """A bug in the library."""
 
 
 class NotReady(Error, RuntimeError):
-    """A kernel would have to be compiled, or memory taken, while a CUDA graph is captured."""
+    """A kernel would have to be compiled, or memory allocated, while a CUDA graph is captured."""
 
 
 # rl_status -> exception.

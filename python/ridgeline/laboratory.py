@@ -1,4 +1,4 @@
-"""The studies of the program as functions: keywords are its flags, results are rows that pandas takes.
+"""The studies of the program as functions: keywords are its flags, results are rows for pandas.
 
     import ridgeline
 
@@ -6,7 +6,7 @@
     rows.to_pandas().pivot(index="seq_len", columns="implementation", values="forward_median_ms")
 
 Every flag of `ridgeline COMMAND --help` is a keyword: --seq-len 256 1024 is seq_len=[256, 1024], --dry-run is dry_run=True.
-Results also go where the program puts them, below results_dir.
+The program also writes its results below results_dir, as usual.
 """
 
 import csv
@@ -18,7 +18,7 @@ import warnings
 from . import _program
 from ._records import Records, rows_of
 
-# function -> (command, what it answers). docs/python.md has the same list.
+# function -> (command, what it answers); docs/python.md has the same list.
 STUDIES = {
     "attention_study": ("attention", "time and memory of attention over a grid"),
     "kernel": ("kernel", "one attention call: hot, cold and in a launch graph, with percentiles"),
@@ -40,12 +40,12 @@ __all__ = [*STUDIES, "compare"]
 
 
 def _has_records(command, keywords):
-    """The account of attention's memory is a text."""
+    """Whether the command writes records; the memory account of attention is text."""
     return command != "memory" or any(keywords.get(name) for name in ("model_size", "model_config", "timeline"))
 
 
 def _run(command, positionals, keywords, progress):
-    """Runs a study and reads the records that it wrote as JSON: none with dry_run or list, where `text` is the answer."""
+    """Runs a study and reads the records that it wrote as JSON; with dry_run or list there is only `text`."""
     with tempfile.TemporaryDirectory(prefix="ridgeline-") as folder:
         words = _program.words_of(command, positionals, keywords)
         file = keywords.get("json") or os.path.join(folder, "records.json")
@@ -80,7 +80,7 @@ for _name, (_command, _answers) in STUDIES.items():
 
 
 def flags(study):
-    """The keywords of a study, by name: {"seq_len": "sequence lengths", ...}."""
+    """Returns the keywords of a study: {"seq_len": "sequence lengths", ...}."""
     command = STUDIES[study][0] if study in STUDIES else study
     options = _program.facts()["commands"][command]["options"]
     return {name[2:].replace("-", "_"): option["description"] for option in options for name in option["names"]
@@ -88,9 +88,9 @@ def flags(study):
 
 
 def compare(*files, of=None, progress=False, results_dir="results", **flags):
-    """`ridgeline compare`: faster, slower, the same or unclear, row by row: two files of records, or one and
-    baseline=NAME; or two sides in turns, compare(interleave=True, impl=["naive", "flash"], of=("attention",
-    {"seq_len": 1024})). Returns Records, whose exit_code is 1 where a gate failed."""
+    """`ridgeline compare`: faster, slower, the same or unclear, row by row. Compares two files of records, or one and
+    baseline=NAME, or two sides measured alternately: compare(interleave=True, impl=["naive", "flash"], of=("attention",
+    {"seq_len": 1024})). Returns Records, whose exit_code is 1 if a gate failed."""
     words = _program.words_of("compare", files, {**flags, "results_dir": results_dir})
     if of is not None:
         words += ["--", *_program.words_of(of[0], (), of[1])]
@@ -105,7 +105,7 @@ def compare(*files, of=None, progress=False, results_dir="results", **flags):
 
 
 def _written(path):
-    """What changes when a file is written, for the program puts a new one in its place; None where there is none."""
+    """Returns facts that change when the program replaces the file; None if there is none."""
     try:
         facts = os.stat(path)
     except OSError:
@@ -114,7 +114,7 @@ def _written(path):
 
 
 def _cell(name, text):
-    """A value of a CSV file: empty is None. Commits may look like numbers."""
+    """Returns a value of a CSV file, None if it is empty. Commits stay text, as they may look like numbers."""
     if text == "" or name.endswith("_commit"):
         return text or None
     if text in ("True", "False"):

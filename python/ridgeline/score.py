@@ -6,8 +6,8 @@
 s is the score, b, h, i and j are the positions of batch, head, query and key. Arithmetic, comparisons, & | ~, and the
 functions below build an expression, as do torch's and numpy's functions of the same names. Tensors that the function
 reads become operands, with gradients: whole ones, broadcast against [batch, heads, queries, keys], or `table[h, i]` at
-positions. A table that is read at a computed place, or a position that is divided with //, is laid out in memory first,
-for all scores that it tells apart.
+positions. A table that is read at a computed index, or a position that is divided with //, is first materialised in
+memory, for all scores whose values may differ.
 """
 
 import math
@@ -24,7 +24,7 @@ _COMPARE = {"less": 48, "less_equal": 49, "equal": 50, "not_equal": 51, "greater
 _LOGIC = {"and": 64, "or": 65, "not": 66}
 _WHERE = 67
 _KNOWN = {**_UNARY, **_BINARY, **_COMPARE, **_LOGIC}
-_ONLY_POSITIONS = ("floor_divide", "remainder")  # the kernels have no such operation
+_ONLY_POSITIONS = ("floor_divide", "remainder")  # the kernels have no such operations
 _ALIASES = {
     "sub": "subtract", "mul": "multiply", "div": "divide", "true_divide": "divide", "truediv": "divide",
     "neg": "negate", "negative": "negate", "absolute": "abs", "fmax": "maximum", "fmin": "minimum", "max": "maximum",
@@ -37,7 +37,7 @@ _REFLECTED = {"radd": "add", "rsub": "subtract", "rmul": "multiply", "rtruediv":
 
 
 class Expression:
-    """A number or a condition for every score. `positions` is true where nothing but b, h, i, j and constants is read."""
+    """A number or a condition for every score. `positions` is true if it reads only b, h, i, j and constants."""
 
     __slots__ = ("condition", "inputs", "op", "positions", "value")
     __hash__ = object.__hash__
@@ -74,7 +74,7 @@ class Expression:
 
 
 def _foreign(name, args, kwargs):
-    """A function of torch or numpy that was called with an expression."""
+    """Handles a function of torch or numpy that was called with an expression."""
     if kwargs:
         raise Unsupported(f"score functions take no {', '.join(kwargs)} in {name}()")
     name = name.strip("_")
@@ -130,7 +130,7 @@ for _name in ("neg", "abs", "lt", "le", "eq", "ne", "gt", "ge", "invert"):
 
 
 def where(condition, x, y):
-    """x where the condition holds, else y."""
+    """Returns x where the condition holds, else y."""
     condition, x, y = (_expression(each) for each in (condition, x, y))
     if not condition.condition:
         raise InvalidArgument("where() needs a condition first: compare the number")
@@ -155,7 +155,7 @@ exp, log, sqrt, rsqrt, sin, cos, tanh, sigmoid, abs, maximum, minimum = (
 
 
 class Operand:
-    """A tensor that a score function reads. Only numpy's arrays have to be named: operand(table)[h, i]."""
+    """A tensor that a score function reads. Only numpy arrays need it: operand(table)[h, i]."""
 
     __array_ufunc__ = None
     __slots__ = ("tensor",)
