@@ -1,11 +1,11 @@
-"""Helpers under the names that lab courses on efficient transformers use, on Ridgeline's harness and tables.
+"""Helpers with the names used by lab courses on efficient transformers, on Ridgeline's harness and tables.
 
     from ridgeline.lab import *
 
     benchmark_latency(torch.matmul, a, b)                  # mean milliseconds
     plot_roofline("A100", 19.5, 2.0, {"gemm 1024": 341.3, "gemv 1024": 1.0})
 
-Importing it needs neither PyTorch nor matplotlib; what needs them says so when it is called.
+Importing it needs neither PyTorch nor matplotlib; functions that need them say so when they are called.
 """
 
 from ..errors import Unsupported

@@ -7,7 +7,7 @@ from .._measure import device_of, measure
 from ..errors import Unsupported, WrongType
 
 _GB = 1e9
-# Which kernels are of a kind, by parts of their names; the first that fits.
+# Kinds of kernels by parts of their names; the first match counts.
 _KINDS = {
     "gemm": ("gemm", "matmul", "cutlass", "xmma", "wgmma", "nvjet", "cublas", "gemv", "dot_kernel"),
     "softmax": ("softmax",),
@@ -18,16 +18,15 @@ _KINDS = {
 
 
 def benchmark_latency(fn, *args, n_warmup=10, n_repeat=100, **kwargs):
-    """Mean milliseconds of fn(*args, **kwargs): by a GPU's events where it runs there, else by the host's clock.
-    ridgeline.measure has the median and its interval."""
+    """Returns the mean milliseconds of fn(*args, **kwargs), by CUDA events on a GPU, else by the host's clock.
+    ridgeline.measure returns the median and its interval."""
     return measure(functools.partial(fn, *args, **kwargs), name=getattr(fn, "__name__", "fn"), warmups=n_warmup,
                    iterations=n_repeat).mean_ms  # fmt: skip
 
 
 def benchmark_memory(fn, *args, n_warmup=10, n_repeat=100, **kwargs):
-    """(peak, allocated) memory in GB: the most that is in use while fn runs, and what is left after it. Of a GPU as
-    PyTorch's allocator counts; on a CPU as the tensors that PyTorch's profiler sees allocated and freed, those that were
-    there before not counted."""
+    """Returns (peak, allocated) memory in GB: the most in use while fn runs, and what remains afterwards. On a GPU by
+    PyTorch's allocator; on a CPU by the allocations that PyTorch's profiler sees, without earlier tensors."""
     torch = sys.modules.get("torch")
     if torch is None:
         raise Unsupported("benchmark_memory counts PyTorch's tensors: import torch, and give it a function of tensors")
@@ -47,7 +46,7 @@ def benchmark_memory(fn, *args, n_warmup=10, n_repeat=100, **kwargs):
 
 def _host_memory(torch, call):
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profiled:
-        kept = call()  # noqa: F841 alive until the end, so that it counts as allocated
+        kept = call()  # noqa: F841 kept alive, so that it counts as allocated
     live = peak = 0
     for event in profiled.profiler.kineto_results.events():
         if event.name() == "[memory]":
@@ -57,7 +56,7 @@ def _host_memory(torch, call):
 
 
 def count_cuda_kernels(prof):
-    """How many kernels ran on the GPU, by kind, of a torch.profiler.profile: {"gemm": 12, ..., "total": 31}."""
+    """Counts the GPU kernels of a torch.profiler.profile by kind: {"gemm": 12, ..., "total": 31}."""
     events = getattr(prof, "events", None)
     if not callable(events):
         raise WrongType(f"{type(prof).__name__} is no profile: pass what torch.profiler.profile gave")

@@ -8,8 +8,8 @@ from ..errors import InvalidArgument
 
 
 class _Specs(Mapping):
-    """GPU_SPECS["A100"]: dense peaks, read from the program at first use. Short names mean the largest of their kind, as
-    --gpu has it; whole names ("A100 PCIe 40 GB") mean themselves."""
+    """GPU_SPECS["A100"]: dense peaks, read from the program on first use. Short names mean the largest of their kind,
+    as for --gpu; full names ("A100 PCIe 40 GB") select one."""
 
     def _table(self):
         return {spec["name"]: spec for spec in _program.facts()["gpus"]}
@@ -44,7 +44,7 @@ GPU_SPECS = _Specs()
 
 
 def get_ridge_point(gpu_name, dtype="fp16"):
-    """FLOPs per byte from which a kernel on this GPU is bounded by arithmetic and no longer by memory."""
+    """Returns the FLOPs per byte above which a kernel on this GPU is bound by arithmetic instead of memory."""
     try:
         spec = GPU_SPECS[gpu_name]
     except KeyError as problem:
@@ -57,8 +57,8 @@ def get_ridge_point(gpu_name, dtype="fp16"):
 
 
 def gemma_config(size):
-    """The configuration of a Gemma-3 ("270m", "1b", "4b"): transformers' Gemma3TextConfig where that is installed, else an
-    object with the same attributes."""
+    """Returns the configuration of a Gemma-3 ("270m", "1b", "4b"): transformers' Gemma3TextConfig if that is installed,
+    else an object with the same attributes."""
     sizes = _program.facts()["gemma3"]
     if size not in sizes:
         raise InvalidArgument(f"there is no Gemma-3 {size!r}: expected one of {', '.join(sizes)}")

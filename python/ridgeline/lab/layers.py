@@ -1,6 +1,6 @@
-"""A decoder layer of Gemma-3 in PyTorch on our attention, its cache, and the course's helpers that feed and run one.
+"""A decoder layer of Gemma-3 in PyTorch on our attention, its cache, and the course's helpers to run one.
 
-The helpers take the decoder layers, rotary embeddings and caches of transformers as well.
+The helpers also accept the decoder layers, rotary embeddings and caches of transformers.
 """
 
 import inspect
@@ -28,7 +28,7 @@ class _Norm(nn.Module):
 
 
 def _rotate(x, cos, sin):
-    """Turns the halves (k, k + width / 2) of the last axis by the angles of their positions."""
+    """Rotates pairs (k, k + width / 2) of the last axis by the angles of their positions."""
     first, second = x.chunk(2, -1)
     return x * cos + torch.cat((-second, first), -1) * sin
 
@@ -52,8 +52,8 @@ class GemmaRotaryEmbedding(nn.Module):
 
 
 def _theta_and_factor(config, kind):
-    """The base of a kind of layer, and by what its positions are divided. Newer configurations have a table for each kind
-    (rope_parameters); older ones scale full attention alone (rope_scaling)."""
+    """Returns the RoPE base of a kind of layer, and the divisor of its positions. Newer configurations have a table for
+    each kind (rope_parameters); older ones scale only full attention (rope_scaling)."""
     is_full = kind == "full_attention"
     table = getattr(config, "rope_parameters", None) or {}
     if isinstance(table.get(kind), dict):
@@ -72,8 +72,8 @@ def _theta_and_factor(config, kind):
 
 
 def _end(positions):
-    """One behind the last of these positions. The number is kept with the tensor until that is written to: to read it from a
-    GPU in each layer of each step would make the host wait."""
+    """Returns the last of these positions plus 1. The number is cached with the tensor until that changes, because
+    reading it from a GPU in each layer of each step would make the host wait."""
     if positions.is_inference():  # has no version
         return int(positions[-1]) + 1
     version, end = getattr(positions, "_end", (None, None))
@@ -84,14 +84,14 @@ def _end(positions):
 
 
 class StaticCache:
-    """Keys and values of every layer, [batch, key_heads, max_cache_len, head_dim]; memory is taken at the first update."""
+    """Keys and values of every layer, [batch, key_heads, max_cache_len, head_dim]; allocated at the first update."""
 
     def __init__(self, config, max_cache_len):
         self.max_cache_len = max_cache_len
         self._layers = [None] * config.num_hidden_layers
 
     def update(self, keys, values, layer_idx, cache_position):
-        """Stores keys and values at their positions, and gives all up to the last of them."""
+        """Stores keys and values at their positions, and returns all up to the last one."""
         end = _end(cache_position)
         if end > self.max_cache_len:
             raise InvalidArgument(f"position {end - 1} in a cache of {self.max_cache_len}: make it longer (max_cache_len)")
@@ -140,7 +140,7 @@ class GemmaMLP(nn.Module):
 
 
 class GemmaDecoderLayer(nn.Module):
-    """One layer of Gemma-3 (docs/gemma.md), with the names of its weights as transformers has them."""
+    """One layer of Gemma-3 (docs/gemma.md), with the weight names of transformers."""
 
     def __init__(self, config, layer_idx=0):
         super().__init__()
@@ -158,14 +158,14 @@ class GemmaDecoderLayer(nn.Module):
 
 
 def create_prefill_inputs(batch_size, seq_len, hidden_size, dtype=torch.float32, device="cpu"):
-    """Random hidden states [batch, seq_len, hidden] and their positions [batch, seq_len]."""
+    """Returns random hidden states [batch, seq_len, hidden] and their positions [batch, seq_len]."""
     hidden_states = torch.randn(batch_size, seq_len, hidden_size, dtype=dtype, device=device)
     return hidden_states, torch.arange(seq_len, device=device).expand(batch_size, -1)
 
 
 def create_decode_inputs_with_cache(batch_size, current_seq_len, hidden_size, dtype=torch.float32, device="cpu"):
-    """Hidden states [batch, 1, hidden] of one token behind current_seq_len others, its position, and its place in the
-    cache."""
+    """Returns hidden states [batch, 1, hidden] of one token after current_seq_len others, its position, and its place
+    in the cache."""
     hidden_states = torch.randn(batch_size, 1, hidden_size, dtype=dtype, device=device)
     cache_positions = torch.tensor([current_seq_len], device=device)
     if not cache_positions.is_inference():
@@ -174,19 +174,19 @@ def create_decode_inputs_with_cache(batch_size, current_seq_len, hidden_size, dt
 
 
 def create_decode_inputs_without_cache(batch_size, current_seq_len, hidden_size, dtype=torch.float32, device="cpu"):
-    """The same token without a cache: all positions up to its own, and the hidden states of those before it."""
+    """Returns the same without a cache: the token, all positions up to its own, and the hidden states before it."""
     hidden_states = torch.randn(batch_size, 1, hidden_size, dtype=dtype, device=device)
     before = torch.randn(batch_size, current_seq_len, hidden_size, dtype=dtype, device=device)
     return hidden_states, torch.arange(current_seq_len + 1, device=device).expand(batch_size, -1), before
 
 
 def get_position_embeddings(hidden_states, position_ids, rotary_emb, layer_type):
-    """(cos, sin) of the positions for this kind of layer: "full_attention" or "sliding_attention"."""
+    """Returns (cos, sin) of the positions for a kind of layer: "full_attention" or "sliding_attention"."""
     return rotary_emb(hidden_states, position_ids, layer_type)
 
 
 def initialize_kv_cache(config, max_cache_len):
-    """A static cache for all layers of this configuration; transformers' own for a configuration of transformers."""
+    """Returns a static cache for all layers of a configuration; transformers' own for one of transformers."""
     if type(config).__module__.startswith("transformers"):
         from transformers import StaticCache as TheirStaticCache
 
@@ -207,10 +207,10 @@ def _forward(layer, hidden_states, position_ids, position_embeddings, past_key_v
 
 
 def _mask(layer, hidden_states, position_ids, past_key_values):
-    """What each token sees, for layers of transformers, which want to be told; True: seen."""
+    """Returns the mask that layers of transformers need; True means visible."""
     queries = position_ids[0, -hidden_states.shape[1] :]
     keys = queries
-    if past_key_values is not None:  # what a cache gives for a layer is longer than what was stored, or begins later
+    if past_key_values is not None:  # a cache may return more than was stored, or begin later
         count, first = past_key_values.get_mask_sizes(len(queries), layer.self_attn.layer_idx)
         keys = first + torch.arange(count, device=queries.device)
     window = getattr(layer.self_attn, "sliding_window", None)
@@ -222,14 +222,14 @@ def _mask(layer, hidden_states, position_ids, past_key_values):
 
 @torch.no_grad()
 def prefill_forward(layer, hidden_states, position_ids, position_embeddings, past_key_values=None):
-    """Takes a prompt in at once; with a cache its keys and values are stored."""
+    """Runs a whole prompt; with a cache its keys and values are stored."""
     return _forward(layer, hidden_states, position_ids, position_embeddings, past_key_values, position_ids[0])
 
 
 @torch.no_grad()
 def decode_forward(layer, hidden_states, position_ids, position_embeddings, use_kv_cache=True, past_key_values=None,
                    cache_positions=None, prefill_hidden_states=None):  # fmt: skip
-    """Takes in one token: behind the cache, or with all tokens before it computed again. Gives the token's own output."""
+    """Runs one token, with the cache or by recomputing all tokens before it. Returns the output of that token."""
     if use_kv_cache:
         if past_key_values is None or cache_positions is None:
             raise InvalidArgument("decoding with a cache needs past_key_values and cache_positions")

@@ -1,4 +1,4 @@
-"""Plots of lab courses, by matplotlib. Each returns its figure; `show=False` leaves it undrawn."""
+"""Plots of lab courses with matplotlib. Each function returns its figure; `show=False` does not display it."""
 
 from ..errors import InvalidArgument, Unsupported
 
@@ -25,12 +25,12 @@ def _finish(pyplot, figure, show, save_path):
 
 def plot_roofline(gpu_name, peak_flops, peak_bandwidth, operations=None, *, measured=None, title=None, show=True,
                   save_path=None):  # fmt: skip
-    """The roof of a machine over arithmetic intensity, log-log.
+    """Plots the roof of a machine over arithmetic intensity, log-log.
 
     peak_flops      TFLOP/s
     peak_bandwidth  TB/s
-    operations      {name: FLOPs per byte}: marked where the roof allows them
-    measured        {name: TFLOP/s} of some of them: marked where they really are
+    operations      {name: FLOPs per byte}: marked on the roof
+    measured        {name: TFLOP/s} of some of them: marked at their measured rate
     """
     if not (peak_flops > 0 and peak_bandwidth > 0):
         raise InvalidArgument(f"a roof of {peak_flops} TFLOP/s and {peak_bandwidth} TB/s: expected numbers above 0")
@@ -59,7 +59,7 @@ def plot_roofline(gpu_name, peak_flops, peak_bandwidth, operations=None, *, meas
 
 
 def plot_gemm_torch_matmul_latency(sizes, gemm_tiled_latency_ms, torch_matmul_latency_ms, *, show=True, save_path=None):
-    """Milliseconds of gemm_tiled and torch.matmul over the size of square matrices."""
+    """Plots the milliseconds of gemm_tiled and torch.matmul over the size of square matrices."""
     sizes = list(sizes)
     if not len(sizes) == len(gemm_tiled_latency_ms) == len(torch_matmul_latency_ms):
         raise InvalidArgument(
@@ -79,7 +79,7 @@ def plot_gemm_torch_matmul_latency(sizes, gemm_tiled_latency_ms, torch_matmul_la
 
 def plot_flash_attn_improvement(df, latency_cols=("sdpa_ms", "flash_ms"), memory_cols=("sdpa_mem_gb", "flash_mem_gb"),
                                 seq_len_col="seq_len", *, show=True, save_path=None):  # fmt: skip
-    """Latency and memory of standard and flash attention as bars beside each other, over the sequence length. `df` is a
+    """Plots latency and memory of standard and flash attention as grouped bars over the sequence length. `df` is a
     DataFrame, or a list of dicts with these columns."""
     rows = df.to_dict("records") if hasattr(df, "to_dict") else list(df)
     for column in (seq_len_col, *latency_cols, *memory_cols):

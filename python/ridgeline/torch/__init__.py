@@ -14,7 +14,7 @@ __all__ = ["DDP", "FSDP", "FlashAttention", "ShardedOptimizer", "TransformerLM",
 
 
 def __getattr__(name):
-    if name != "TransformerLM":  # the one part that reads another file
+    if name != "TransformerLM":  # the only part that loads another file
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from ._transformer import TransformerLM
 

@@ -10,7 +10,7 @@ _HAS_OPS = hasattr(torch.library, "register_autograd")  # PyTorch 2.4
 
 
 class _Attention(torch.autograd.Function):
-    """Gives the output, and keeps the log-sum-exp."""
+    """Returns the output, and saves the log-sum-exp for backward."""
 
     @staticmethod
     def forward(ctx, q, k, v, plan):
@@ -26,13 +26,13 @@ class _Attention(torch.autograd.Function):
         return *_kernels.gradients(ctx.plan, d_out, *ctx.saved_tensors), None
 
 
-@torch.autograd.function.once_differentiable  # a few microseconds: only where a graph of the backward is asked for
+@torch.autograd.function.once_differentiable  # takes a few microseconds: used only with create_graph
 def _backward_once(ctx, d_out):
     return *_kernels.gradients(ctx.plan, d_out, *ctx.saved_tensors), None
 
 
 class _AttentionAndRows(torch.autograd.Function):
-    """The same, and gives the log-sum-exp as well."""
+    """The same, but also returns the log-sum-exp."""
 
     @staticmethod
     def forward(ctx, q, k, v, plan):
@@ -40,7 +40,7 @@ class _AttentionAndRows(torch.autograd.Function):
         ctx.save_for_backward(q, k, v, out, lse)
         ctx.plan = plan
         ctx.mark_non_differentiable(lse)
-        ctx.set_materialize_grads(False)  # none is wanted for the rows
+        ctx.set_materialize_grads(False)  # the log-sum-exp has no gradient
         return out, lse
 
     @staticmethod
@@ -48,13 +48,13 @@ class _AttentionAndRows(torch.autograd.Function):
         return (None,) * 4 if d_out is None else _Attention.backward(ctx, d_out)
 
 
-# Function.apply of PyTorch before 2.15 looks for transforms of torch.func in Python; is_watched() has done so.
+# Function.apply of PyTorch before 2.15 checks for torch.func transforms in Python; is_watched() has already done so.
 _apply = super(torch.autograd.Function, _Attention).apply
 
 
 class FlashAttention(torch.autograd.Function):
-    """FlashAttention.apply(q, k, v, is_causal=False), in the form in which courses have students write it: it saves q,
-    k, v, the output and one log-sum-exp per query, and computes the rest again. q, k and v may have heads or none."""
+    """FlashAttention.apply(q, k, v, is_causal=False), in the form that courses ask for: it saves q, k, v, the output
+    and one log-sum-exp per query, and recomputes the rest. q, k and v may be with or without heads."""
 
     @staticmethod
     def forward(ctx, q, k, v, is_causal=False):
@@ -67,7 +67,7 @@ class FlashAttention(torch.autograd.Function):
 
 
 def _define_ops():
-    """torch.ops.ridgeline.attention and its backward, which torch.compile keeps in one graph."""
+    """Defines torch.ops.ridgeline.attention and its backward, so that torch.compile needs no graph break."""
     library = torch.library.Library("ridgeline", "DEF")
     library.define(
         "attention(Tensor q, Tensor k, Tensor v, float scale, int causal, int window, bool deterministic) -> "
@@ -141,13 +141,13 @@ def attention(q, k, v, *, causal=False, window=None, scale=None, enable_gqa=Fals
 
 
 def _score():
-    from . import _score  # tracing is imported where a function is traced
+    from . import _score  # imported only for score functions
 
     return _score
 
 
 def attend(q, k, v, causal, window, scale, enable_gqa, return_lse, deterministic, score):
-    """attention() with its arguments in order."""
+    """attention() with positional arguments."""
     scale = 0.0 if scale is None else read_scale(scale)
     causal = 0 if causal is False else read_causal(causal)
     window = 0 if window is None else read_window(window)
@@ -166,18 +166,18 @@ def _plan(q, k, v, scale, causal, window, deterministic, enable_gqa):
     try:
         return _kernels.plan(q, k, v, scale, causal, window, deterministic, True if enable_gqa else False)
     except (RuntimeError, NotImplementedError):
-        _kernels.check_tensors((("q", q), ("k", k), ("v", v)))  # says it better than PyTorch
+        _kernels.check_tensors((("q", q), ("k", k), ("v", v)))  # has a clearer message than PyTorch
         raise
 
 
 def is_watched(q, k, v):
-    """Whether there is more to a call than memory: a compiler, a mode, a transform, tensors of another kind or negated."""
+    """Whether a call is not plain: under a compiler, mode or transform, or with subclasses or negated views."""
     return (_compiling() or _modes() or _transforms() or type(q) not in _PLAIN or type(k) not in _PLAIN or
             type(v) not in _PLAIN or q.is_neg() or k.is_neg() or v.is_neg())  # fmt: skip
 
 
 def run(plan, q, k, v, return_lse=False):
-    """A plan on tensors that fit it, with a gradient where one is wanted."""
+    """Runs a plan on matching tensors, with a gradient if one is needed."""
     if _grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
         return _AttentionAndRows.apply(q, k, v, plan) if return_lse else _apply(q, k, v, plan)
     out, lse = plan.run(q, k, v)
@@ -185,13 +185,13 @@ def run(plan, q, k, v, return_lse=False):
 
 
 def cast(*tensors):
-    """As scaled_dot_product_attention has it under autocast."""
+    """Casts tensors as scaled_dot_product_attention does under autocast."""
     dtype = _autocast_dtype(tensors[0])
     return tensors if dtype is None else [x.to(dtype) if x.is_floating_point() else x for x in tensors]
 
 
 def _by_op(q, k, v, scale, causal, window, deterministic, enable_gqa, return_lse, score):
-    """A call that is watched: PyTorch's dispatcher shows an op to whoever looks."""
+    """Runs a call that is not plain as an op, which PyTorch's dispatcher shows to compilers and modes."""
     if not (isinstance(q, torch.Tensor) and isinstance(k, torch.Tensor) and isinstance(v, torch.Tensor)):
         _kernels.check_tensors((("q", q), ("k", k), ("v", v)))
     if not _compiling() and _transforms():

@@ -17,7 +17,7 @@ _DTYPES = {
     torch.bool: _library.BOOL,
 }
 
-# What PyTorch's own compiled code uses to take memory: without a dispatcher, on the current device.
+# The allocation functions of PyTorch's own compiled code: no dispatcher, on the current device.
 _guards = getattr(getattr(torch._C, "_dynamo", None), "guards", None)
 _empty_on_gpu = getattr(_guards, "_empty_strided_cuda", None)
 _empty_on_cpu = getattr(_guards, "_empty_strided_cpu", None)
@@ -25,11 +25,11 @@ _current_device = getattr(torch._C, "_cuda_getDevice", None)
 _current_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 _threads = torch.get_num_threads
 _plans, _gradients = Kept(), Kept()
-_ahead = Kept()  # threads that prepare the first backward, by its plan
+_ahead = Kept()  # plan -> thread that prepares its first backward
 
 
 def check_tensors(named):
-    """That each is a dense tensor on the device of the first, in the same floating-point dtype."""
+    """Checks that each is a dense tensor on the device of the first, in the same floating-point dtype."""
     first = None
     for name, x in named:
         if not isinstance(x, torch.Tensor):
@@ -63,7 +63,7 @@ def _layouts(operands):
 
 
 def _prepared(tensors, options, backward=False, operands=(), d_operands=()):
-    """A Call on tensors in the order of the C interface, of which the fifth is the log-sum-exp."""
+    """Returns a Call on tensors in the order of the C interface, of which the fifth is the log-sum-exp."""
     device = tensors[0].device
     layouts = [_layout(x, 3 if i == 4 else 4) for i, x in enumerate(tensors)] + list(_layouts(operands))
     layouts += [None if x is None else _layouts([x])[0] for x in d_operands]
@@ -78,13 +78,13 @@ def _prepared(tensors, options, backward=False, operands=(), d_operands=()):
 
 
 def _results(q):
-    """The output and the log-sum-exp as they will lie, without memory."""
+    """Returns the output and the log-sum-exp as meta tensors, which have a layout but no memory."""
     return torch.empty_like(q, device="meta"), torch.empty(q.shape[:-1], dtype=torch.float32, device="meta")
 
 
 def _means(device):
-    """What a call needs of its device: a function of (shape, strides, dtype) that takes memory, one of the device's number
-    that gives the current stream, and the number."""
+    """Returns what a call needs of its device: a function of (shape, strides, dtype) that allocates, one of the
+    device's number that returns the current stream, and the number."""
 
     def empty(shape, strides, dtype):
         return torch.empty_strided(shape, strides, dtype=dtype, device=device)
@@ -100,8 +100,8 @@ def _means(device):
 
 
 class Plan:
-    """Attention on tensors of one layout with one set of options: run(q, k, v, operands) gives the output, which lies as q
-    does, and the log-sum-exp."""
+    """Attention on tensors of one layout with one set of options: run(q, k, v, operands) returns the output, in the
+    layout of q, and the log-sum-exp."""
 
     __slots__ = ("call", "empty", "options", "run")
 
@@ -112,7 +112,7 @@ class Plan:
         shape, strides, dtype = tuple(q.shape), out.stride(), q.dtype
         rows, row_strides, single = tuple(lse.shape), lse.stride(), torch.float32
         pack, size, handle = call.pack, call.size, call.handle
-        needed = call.workspace_bytes if q.is_cuda else 0  # on the CPU it is the context's own
+        needed = call.workspace_bytes if q.is_cuda else 0  # the CPU uses the context's own workspace
 
         def run(q, k, v, operands=()):
             out, lse = empty(shape, strides, dtype), empty(rows, row_strides, single)
@@ -128,7 +128,7 @@ class Plan:
 
 
 def plan(q, k, v, scale, causal, window, deterministic, shares_heads=True, refuse=None):
-    """The plan of a call without a score function; or what `refuse` says of a new one."""
+    """Returns the plan of a call without a score function, or the reason of `refuse` against a new one."""
     key = (type(q), q.shape, q.stride(), q.dtype, q.device, type(k), k.shape, k.stride(), k.dtype, k.device, type(v), v.shape,
            v.stride(), v.dtype, v.device, scale, causal, window, deterministic, shares_heads,
            0 if q.is_cuda else _threads())  # fmt: skip
@@ -144,12 +144,12 @@ def plan(q, k, v, scale, causal, window, deterministic, shares_heads=True, refus
 
 
 def forward(q, k, v, scale, causal, window):
-    """The output, which lies as q does, and the log-sum-exp."""
+    """Returns the output, in the layout of q, and the log-sum-exp."""
     return plan(q, k, v, scale, causal, window, False).run(q, k, v)
 
 
 def scored_plan(q, k, v, options, operands):
-    """The plan of a call with the score function options.program, which reads these operands."""
+    """Returns the plan of a call with the score function options.program, which reads these operands."""
     key = (q.shape, q.stride(), k.shape, k.stride(), v.shape, v.stride(), q.dtype, q.device, options.scale, options.causal,
            options.window, options.deterministic, options.program, _layouts(operands),
            0 if q.is_cuda else _threads())  # fmt: skip
@@ -158,8 +158,8 @@ def scored_plan(q, k, v, options, operands):
 
 
 def _add_plan(key, q, k, v, options, operands=()):
-    """A new plan. Where gradients are wanted, their kernels are compiled at the same time."""
-    wanted = tuple(getattr(x, "tensor", x).requires_grad for x in operands)  # Diagonals have a tensor
+    """Makes a plan. If gradients are needed, their kernels are compiled concurrently."""
+    wanted = tuple(getattr(x, "tensor", x).requires_grad for x in operands)  # Diagonals wrap a tensor
     wants = q.requires_grad or k.requires_grad or v.requires_grad or any(wanted)
     ahead = _start_ahead(q, k, v, options, operands, wanted) if wants and torch.is_grad_enabled() else None
     made = _plans.add(key, Plan(q, k, v, options, operands))
@@ -169,8 +169,8 @@ def _add_plan(key, q, k, v, options, operands=()):
 
 
 class Gradient:
-    """The gradients of a plan for tensors of one layout: run(q, k, v, out, lse, d_out, operands) gives those of q, k and v,
-    which lie as these do, and those of the operands that are wanted, else None."""
+    """The gradients of a plan for tensors of one layout: run(q, k, v, out, lse, d_out, operands) returns those of q, k
+    and v, in their layouts, and those of the operands that need one, else None."""
 
     __slots__ = ("call", "run")
 
@@ -204,8 +204,8 @@ class Gradient:
 
 
 class _Ahead(threading.Thread):
-    """Makes the Gradient of a new plan while that is made and run, for a gradient that lies as the output does. Python waits
-    for such threads before it ends, as nothing else can stop a compiler."""
+    """Makes the Gradient of a new plan while the plan is made and run, for a gradient in the layout of the output.
+    Python waits for such threads at exit, as nothing else can stop a compiler."""
 
     def __init__(self, q, k, v, options, operands, wanted):
         super().__init__(name="ridgeline-backward")
@@ -216,13 +216,13 @@ class _Ahead(threading.Thread):
     def run(self):
         try:
             self.gradient = Gradient(*self._arguments)
-        except Exception:  # the backward makes it, then, and meets the error
+        except Exception:  # the backward then makes it, and raises the error
             pass
         del self._arguments
 
 
 def _compiles(device):
-    """Whether a new call compiles kernels there, and may do so now."""
+    """Whether a new call on this device compiles kernels, and may do so now."""
     return device.type == "cuda" and not torch.cuda.is_current_stream_capturing()
 
 
@@ -232,13 +232,13 @@ def _start_ahead(q, *others):
     made = _Ahead(q, *others)
     try:
         made.start()
-    except RuntimeError:  # no more threads to be had
+    except RuntimeError:  # no thread could be started
         return None
     return made
 
 
 def _made_ahead(plan, key):
-    """The Gradient that a thread makes, or None: there is none, or it is for another layout, or making it failed."""
+    """Returns the Gradient that a thread has made, or None: no thread, another layout, or a failure."""
     ahead = _ahead.pop(plan, None)
     if ahead is None or ahead.key[1:] != key[1:]:
         return None
@@ -252,13 +252,13 @@ def _gradient_key(plan, d_out, q, k, v, out, lse, operands, wanted):
 
 
 def gradients(plan, d_out, q, k, v, out, lse, operands=(), wanted=()):
-    """Of tensors that a plan ran on. They may lie otherwise than they did, where hooks saved them elsewhere meanwhile."""
+    """Returns the gradients for a run of a plan. Layouts may differ from the run's if hooks moved saved tensors."""
     if d_out.is_neg():
         d_out = d_out.resolve_neg()
     key = _gradient_key(plan, d_out, q, k, v, out, lse, operands, wanted)
     found = _gradients.get(key)
     if found is None:
-        if 0 in d_out.stride() and not d_out.is_contiguous():  # the gradient of a sum is one element that is expanded
+        if 0 in d_out.stride() and not d_out.is_contiguous():  # such as the gradient of a sum, one expanded element
             return gradients(plan, d_out.contiguous(), q, k, v, out, lse, operands, wanted)
         check_tensors((("q", q), ("k", k), ("v", v), ("out", out), ("the gradient of out", d_out)))
         made = _made_ahead(plan, key) or Gradient(q, k, v, out, lse, d_out, plan.options, operands, wanted)
@@ -267,7 +267,7 @@ def gradients(plan, d_out, q, k, v, out, lse, operands=(), wanted=()):
 
 
 def backward(d_out, q, k, v, out, lse, scale, causal, window, deterministic):
-    """The gradients of q, k and v, by themselves."""
+    """Returns the gradients of q, k and v."""
     if d_out.shape != q.shape or d_out.dtype != q.dtype or d_out.device != q.device or out.shape != q.shape:
         check_tensors((("q", q), ("the gradient of out", d_out), ("out", out)))
         raise InvalidArgument(f"q, out and its gradient have shapes {tuple(q.shape)}, {tuple(out.shape)} and "

@@ -1,4 +1,4 @@
-"""Training on several ranks of torch.distributed: DDP, FSDP and an optimizer whose state is spread over the ranks."""
+"""Training on several ranks of torch.distributed: DDP, FSDP and an optimizer whose state is sharded over the ranks."""
 
 import functools
 
@@ -20,7 +20,7 @@ def _broadcast(tensors):
 
 
 def _after_gradient(parameter, hook):
-    """Calls hook(parameter) when its gradient of this backward is there."""
+    """Calls hook(parameter) when the gradient of a backward is complete."""
     if hasattr(parameter, "register_post_accumulate_grad_hook"):  # PyTorch 2.1
         parameter.register_post_accumulate_grad_hook(hook)
         return None
@@ -30,13 +30,13 @@ def _after_gradient(parameter, hook):
 
 
 class _Averaged:
-    """Gradients that are being averaged over the ranks while the backward goes on."""
+    """Gradients that are averaged over the ranks while the backward continues."""
 
     def __init__(self, ranks):
         self._ranks, self._under_way = ranks, []
 
     def start(self, gradient, done):
-        """`done(average)` is called by finish()."""
+        """Starts averaging; finish() calls `done(average)`."""
         self._under_way.append((dist.all_reduce(gradient, async_op=True), gradient, done))
 
     def finish(self):
@@ -47,9 +47,9 @@ class _Averaged:
 
 
 class DDP(torch.nn.Module):
-    """Data parallelism: every rank holds `module`, made equal to rank 0's, and sees a part of the batch. Each gradient is
-    averaged as soon as it is there, while the backward goes on; call finish_gradient_synchronization() before the
-    optimizer's step. All ranks must use the same parameters in a step."""
+    """Data parallelism: every rank holds `module`, initialised from rank 0, and processes a part of the batch. Each
+    gradient is averaged as soon as it is computed, while the backward continues; call finish_gradient_synchronization()
+    before the optimizer's step. All ranks must use the same parameters in a step."""
 
     def __init__(self, module):
         super().__init__()
@@ -70,7 +70,7 @@ class DDP(torch.nn.Module):
 
 
 class _Shard:
-    """The part of a matrix that this rank holds: an equal share of its elements, filled up with zeros at the end."""
+    """The part of a matrix that this rank holds: an equal share of its elements, padded with zeros at the end."""
 
     def __init__(self, parameter, rank, ranks):
         self.parameter, self.rank, self.ranks = parameter, rank, ranks
@@ -84,10 +84,10 @@ class _Shard:
         return torch.nn.functional.pad(flat, (0, missing)).view(self.ranks, self.length)
 
     def gather(self, dtype=None):
-        """The whole matrix, in the dtype that is sent."""
+        """Returns the whole matrix, communicated in `dtype` or its own."""
         mine = self.parameter.data if dtype is None else self.parameter.data.to(dtype)
         parts = torch.empty(self.ranks, self.length, dtype=mine.dtype, device=mine.device)
-        # As bytes, which every backend sends, bfloat16 or not.
+        # As bytes, because not every backend sends bfloat16.
         dist.all_gather(list(parts.view(torch.uint8).unbind()), mine.contiguous().view(torch.uint8))
         return parts.view(-1)[: self.shape.numel()].view(self.shape)
 
@@ -108,7 +108,7 @@ class _Shard:
 
 
 class _Whole(torch.autograd.Function):
-    """The whole matrix of a shard; its gradient is averaged and becomes the shard's."""
+    """Returns the whole matrix of a shard; its gradient is averaged and becomes the shard's."""
 
     @staticmethod
     def forward(ctx, parameter, shard, averaged, dtype):
@@ -126,10 +126,10 @@ def _storage(x):
 
 
 class FSDP(torch.nn.Module):
-    """Fully sharded data parallelism: every matrix of `module` is spread over the ranks and gathered where a module needs
-    it, once for the forward and once more for the backward; smaller parameters are on every rank. A module that has
-    matrices of its own is gathered together with all that is inside of it. Matrices are sent and used in compute_dtype, if
-    there is one, and the biases beside them; shards, gradients and what the optimizer sees keep the parameter's dtype. Call
+    """Fully sharded data parallelism: every matrix of `module` is sharded over the ranks and gathered when a module
+    needs it, once for the forward and once more for the backward; smaller parameters are on every rank. A module with
+    matrices of its own is gathered together with all its submodules. Matrices are sent and used in compute_dtype, if
+    given, and their biases are used in it; shards, gradients and optimizer state keep the parameter's dtype. Call
     finish_gradient_synchronization() before the optimizer's step."""
 
     def __init__(self, module, compute_dtype=None):
@@ -154,11 +154,11 @@ class FSDP(torch.nn.Module):
             self._wrap(child)
 
     def _gathered(self, module, forward, *args, **kwargs):
-        """A forward on whole matrices, of which autograd keeps no more than where to get them again."""
+        """Runs a forward on whole matrices; autograd saves only a reference by which they are gathered again."""
         owners = [(owner, name, p) for owner in module.modules() for name, p in owner.named_parameters(recurse=False)]
         wholes = {p: self._whole(p) for _, _, p in owners}
         places = {_storage(whole): self._shards[p] for p, whole in wholes.items() if p in self._shards}
-        again = {}  # matrices that the backward of this module has gathered
+        again = {}  # matrices gathered by the backward of this module
 
         def pack(x):
             shard = places.get(_storage(x)) if isinstance(x, torch.Tensor) and x.layout == torch.strided else None
@@ -173,7 +173,7 @@ class FSDP(torch.nn.Module):
             return again[shard].as_strided(shape, stride, offset)
 
         for owner, name, p in owners:
-            owner.__dict__[name] = wholes[p]  # found before the parameter of that name
+            owner.__dict__[name] = wholes[p]  # takes precedence over the parameter of that name
         try:
             with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
                 return forward(*args, **kwargs)
@@ -182,7 +182,7 @@ class FSDP(torch.nn.Module):
                 del owner.__dict__[name]
 
     def _whole(self, p):
-        """What a module sees in the place of a parameter: the whole matrix; a bias in the dtype of its matrix."""
+        """Returns what replaces a parameter in a module: the whole matrix, or a bias in the dtype of its matrix."""
         if p in self._shards:
             return _Whole.apply(p, self._shards[p], self._averaged, self._dtype)
         return p if self._dtype is None or not p.is_floating_point() else p.to(self._dtype)
@@ -191,7 +191,7 @@ class FSDP(torch.nn.Module):
         self._averaged.finish()
 
     def gather_full_parameters(self):
-        """Every parameter, whole, under its name in the module."""
+        """Returns every whole parameter by its name in the module."""
         return {name: self._shards[p].gather() if p in self._shards else p.data
                 for name, p in self.module.named_parameters()}  # fmt: skip
 
@@ -200,8 +200,8 @@ class FSDP(torch.nn.Module):
 
 
 class ShardedOptimizer(torch.optim.Optimizer):
-    """An optimizer_cls whose state is spread over the ranks: each rank updates its share of the parameters and sends them
-    to the others. Gradients have to be the same on all ranks, as DDP leaves them."""
+    """An optimizer_cls whose state is sharded over the ranks: each rank updates its share of the parameters and sends
+    them to the others. Gradients must be the same on all ranks, as after DDP."""
 
     def __init__(self, params, optimizer_cls, **kwargs):
         self._rank, ranks = _ranks()
@@ -225,7 +225,7 @@ class ShardedOptimizer(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure=None):
-        for group, own in zip(self.param_groups, self._own.param_groups):  # schedulers change what we hold
+        for group, own in zip(self.param_groups, self._own.param_groups):  # schedulers change our groups
             own.update({name: value for name, value in group.items() if name != "params"})
         loss = self._own.step() if closure is None else self._own.step(closure)
         for work in [dist.broadcast(p.data, src=owner, async_op=True) for p, owner in self._owners.items()]:

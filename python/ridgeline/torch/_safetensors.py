@@ -1,4 +1,4 @@
-"""Files of the safetensors format as PyTorch tensors: eight bytes with the length of a JSON header, the header, the data."""
+"""Reads and writes safetensors files: eight bytes with the length of a JSON header, the header, the data."""
 
 import json
 import math
@@ -18,7 +18,7 @@ _LONGEST_HEADER = 100 << 20
 
 
 def read(path):
-    """({name: tensor}, metadata) of a file."""
+    """Returns ({name: tensor}, metadata) of a file."""
     with open(path, "rb") as file:
         data = file.read()
     if len(data) < 8 or not 0 < struct.unpack("<Q", data[:8])[0] <= min(len(data) - 8, _LONGEST_HEADER):
@@ -45,7 +45,7 @@ def _tensor(facts, data, begin):
 
 
 def write(path, tensors, metadata=None):
-    """Writes {name: tensor}; the file is there whole, or as it was before."""
+    """Writes {name: tensor} atomically: the file is complete, or unchanged."""
     header, at = {"__metadata__": {key: str(value) for key, value in (metadata or {}).items()}}, 0
     for name, x in tensors.items():
         size = x.numel() * x.element_size()
@@ -55,7 +55,7 @@ def write(path, tensors, metadata=None):
     text += b" " * (-len(text) % 8)
     beside = f"{os.fspath(path)}.{uuid.uuid4().hex}"
     try:
-        with open(beside, "xb") as file:  # with the rights that the umask leaves
+        with open(beside, "xb") as file:  # with the permissions of the umask
             file.write(struct.pack("<Q", len(text)) + text)
             for x in tensors.values():
                 file.write(memoryview(x.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()))

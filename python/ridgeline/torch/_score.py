@@ -13,7 +13,7 @@ from . import _kernels
 
 
 class _Tracing(torch.overrides.TorchFunctionMode):
-    """Sees `table[h]`, where the table is an ordinary tensor, and whether values of tensors were looked at."""
+    """Intercepts `table[h]` for ordinary tensors, and records whether the function reads values of tensors."""
 
     def __init__(self):
         super().__init__()
@@ -25,7 +25,7 @@ class _Tracing(torch.overrides.TorchFunctionMode):
             index = args[1] if isinstance(args[1], tuple) else (args[1],)
             if any(isinstance(x, Expression) for x in index):
                 return _foreign("getitem", args, None)
-        # Shapes and dtypes are in the key of a trace, and what meets an expression becomes one.
+        # Shapes and dtypes are part of the key of a trace, and operations with an expression become expressions.
         if name != "__get__" and not any(isinstance(x, Expression) for x in args):
             self.looked = True
         return function(*args, **(kwargs or {}))
@@ -35,12 +35,12 @@ _KNOWN_LIBRARIES = ("torch", "math", "ridgeline", "builtins")
 _NUMBERS = (int, float, bool, str, type(None))
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
 _MOST_TRACES = 256
-_traces = {}  # by code and captured values -> (traced, numbers of captured values that are the operands)
+_traces = {}  # key of code and captured values -> (traced, index of each operand among the captured values)
 
 
 def _captured(score):
-    """The values that a plain function reads from outside, and a key of all that its trace depends on. Two Nones where that
-    cannot be seen: a function that calls others, or reads attributes of objects."""
+    """Returns the values that a plain function captures, and a key of everything that its trace depends on. Returns two
+    Nones if that cannot be determined: a function that calls others, or reads attributes of objects."""
     if type(score) is not types.FunctionType or score.__kwdefaults__:
         return None, None
     code = score.__code__
@@ -48,7 +48,7 @@ def _captured(score):
         return None, None
     try:
         values = [cell.cell_contents for cell in score.__closure__ or ()]
-    except ValueError:  # a name that has no value yet
+    except ValueError:  # a captured name without a value yet
         return None, None
     values += score.__defaults__ or ()
     outside = score.__globals__
@@ -71,7 +71,7 @@ def _captured(score):
 
 
 def _trace(score, causal, window):
-    """The traced function, and its operands as (tensor, index)."""
+    """Returns the traced function, and its operands as (tensor, index)."""
     values, key = _captured(score)
     if key is not None:
         key = (*key, causal, window)
@@ -87,7 +87,7 @@ def _trace(score, causal, window):
         places = {id(value): i for i, value in reversed(list(enumerate(values)))}
         if all(tensor is None or id(tensor) in places for tensor, _ in operands):
             numbers = [None if tensor is None else places[id(tensor)] for tensor, _ in operands]
-            traced.operands = [(None, index) for _, index in operands]  # keeps no tensor alive
+            traced.operands = [(None, index) for _, index in operands]  # so that no tensor is kept alive
             if len(_traces) >= _MOST_TRACES:
                 _traces.clear()
             _traces[key] = traced, numbers
@@ -95,7 +95,7 @@ def _trace(score, causal, window):
 
 
 class _ScoredAttention(torch.autograd.Function):
-    """`laid` are the operands as the kernels read them; tensors are theirs, in the same order."""
+    """Attention with a score function. `laid` are the operands in the kernels' layout, `tensors` the originals."""
 
     @staticmethod
     def forward(ctx, plan, laid, q, k, v, *tensors):
@@ -104,7 +104,7 @@ class _ScoredAttention(torch.autograd.Function):
         ctx.plan = plan
         ctx.diagonals = [(x.index, x.sizes) if type(x) is Diagonals else None for x in laid]
         ctx.mark_non_differentiable(lse)
-        ctx.set_materialize_grads(False)  # none is wanted for the rows
+        ctx.set_materialize_grads(False)  # the log-sum-exp has no gradient
         return out, lse
 
     @staticmethod
@@ -130,7 +130,7 @@ _known_sizes = Kept()
 
 
 def _sizes(q, k, v, enable_gqa):
-    """[batch, heads, queries, keys] of the scores of tensors that are checked."""
+    """Checks the tensors, and returns [batch, heads, queries, keys] of their scores."""
     key = (q.shape, k.shape, v.shape, q.dtype, k.dtype, v.dtype, q.device, k.device, v.device, type(q), type(k), type(v),
            True if enable_gqa else False)  # fmt: skip
     found = _known_sizes.get(key)
@@ -142,11 +142,11 @@ def _sizes(q, k, v, enable_gqa):
 
 
 def scored(score, q, k, v, scale, causal, window, deterministic, enable_gqa):
-    """The output and the log-sum-exp of tensors that are not negated views."""
+    """Returns the output and the log-sum-exp. Tensors must not be negated views."""
     try:
         sizes = _sizes(q, k, v, enable_gqa)
     except (RuntimeError, NotImplementedError, AttributeError):
-        _kernels.check_tensors((("q", q), ("k", k), ("v", v)))  # says it better than PyTorch
+        _kernels.check_tensors((("q", q), ("k", k), ("v", v)))  # has a clearer message than PyTorch
         raise
     traced, recipes = _trace(score, causal, window)
     laid = [lay(tensor, index, sizes, q) for tensor, index in recipes]
@@ -165,8 +165,8 @@ def _outside(score, q, k, v, *options):
 
 
 def __getattr__(name):
-    """scored_outside: for calls that something looks at; a compiler leaves its graph for it. Made when it is asked for, as it
-    imports PyTorch's compiler, which takes longer than ours."""
+    """Makes scored_outside, for calls that are not plain; a compiler breaks its graph for them. It is made on first
+    use, because importing PyTorch's compiler takes longer than importing this package."""
     if name != "scored_outside":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     disable = getattr(getattr(torch, "compiler", None), "disable", None)

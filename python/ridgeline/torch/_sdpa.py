@@ -1,4 +1,4 @@
-"""scaled_dot_product_attention on our kernels, for models that are left as they are."""
+"""scaled_dot_product_attention on our kernels, for unchanged models."""
 
 import warnings
 
@@ -13,7 +13,7 @@ WIDEST_HEAD = 256
 
 
 def _why_not(q, k, v):
-    """What of these tensors we do not serve; None: all is served."""
+    """Returns what of these tensors is not supported, or None."""
     if not q.dim() == k.dim() == v.dim() == 4:
         return f"{q.dim()} axes"
     if not q.dtype == k.dtype == v.dtype or _kernels._DTYPES.get(q.dtype) not in FLOATS:
@@ -32,7 +32,7 @@ def _why_not(q, k, v):
 
 
 def _why_not_alone(q, k, v):
-    """The same of a call that lets no heads share keys."""
+    """The same for a call in which heads may not share keys."""
     return _why_not(q, k, v) or ("heads that are broadcast" if q.shape[1] != k.shape[1] else None)
 
 
@@ -58,14 +58,14 @@ def _why_not_options(attn_mask, dropout_p, scale):
 
 
 def _plan(q, k, v, attn_mask, dropout_p, is_causal, scale, enable_gqa=True):
-    """The plan that serves a call, or a reason why none does."""
+    """Returns the plan for a call, or the reason why there is none."""
     return _why_not_options(attn_mask, dropout_p, scale) or _kernels.plan(
         q, k, v, 0.0 if scale is None else scale, 1 if is_causal else 0, 0, torch.are_deterministic_algorithms_enabled(),
         True if enable_gqa else False, _why_not if enable_gqa else _why_not_alone)  # fmt: skip
 
 
 def _serve(q, k, v, attn_mask, dropout_p, is_causal, scale=None, enable_gqa=False, **others):
-    """The output, or a reason why we do not serve the call."""
+    """Returns the output, or the reason why the call is not supported."""
     if others:
         return ", ".join(sorted(others))
     if _attention.is_watched(q, k, v):
@@ -79,7 +79,7 @@ def _serve(q, k, v, attn_mask, dropout_p, is_causal, scale=None, enable_gqa=Fals
 
 
 class Activation:
-    """What activate() returns: remove() ends it, as does the end of a `with`."""
+    """The result of activate(): remove() ends it, as does the end of a `with`."""
 
     def __init__(self, ends):
         self._ends = ends
@@ -97,10 +97,10 @@ class Activation:
 
 def activate(replace=None):
     """Runs scaled_dot_product_attention on our kernels, on the CPU and on GPUs, until remove() is called or the `with`
-    ends. From PyTorch 2.11 on we register as a flash implementation, so that torch.compile sees PyTorch's own ops, and
-    torch.nn.functional.scaled_dot_product_attention is replaced by a function that comes to us without a detour where
-    nothing is compiled. For older ones, or with replace=True, that function does it alone; with replace=False it stays.
-    Calls that we do not serve (masks, dropout) run on PyTorch's kernels, and say so once."""
+    ends. From PyTorch 2.11 on our kernels are registered as a flash implementation, so that torch.compile sees
+    PyTorch's own ops, and torch.nn.functional.scaled_dot_product_attention is replaced by a function that calls them
+    directly where nothing is compiled. For older versions, or with replace=True, only the function is replaced; with
+    replace=False it is not. Unsupported calls (masks, dropout) run on PyTorch's kernels, with one warning."""
     if not replace and not _HAS_REGISTRY and replace is not None:
         raise Unsupported(f"PyTorch {torch.__version__} has no registry of flash implementations: use replace=True")
     registers = _HAS_REGISTRY and not replace
@@ -114,7 +114,8 @@ def activate(replace=None):
 
 
 def _replace_function(registered):
-    """Returns what puts the old one back. Where we are registered, calls that a compiler or a mode sees go there."""
+    """Replaces the function and returns one that restores it. If `registered`, calls under a compiler or a mode go to
+    the original, which reaches our registered kernels."""
     functional = torch.nn.functional
     original = getattr(functional, "scaled_dot_product_attention", None)
     if original is None:
@@ -141,7 +142,7 @@ _HAS_REGISTRY = hasattr(getattr(torch.nn, "attention", None), "register_flash_at
 
 
 def _prefer_flash():
-    """PyTorch asks cuDNN before flash on some GPUs, and then never comes to us; returns what undoes all of it."""
+    """Disables cuDNN, which PyTorch prefers to flash attention on some GPUs; returns a function that undoes it."""
     had_cudnn = torch.backends.cuda.cudnn_sdp_enabled()
     torch.backends.cuda.enable_cudnn_sdp(False)
 
@@ -162,18 +163,18 @@ class _Handle:
 
 
 def _register():
-    """Puts our kernels in the place of PyTorch's flash attention; what we do not serve goes to the ones that were there."""
+    """Replaces PyTorch's flash attention by our kernels; unsupported calls go to the original ones."""
     library = torch.library.Library("aten", "IMPL")
     for op, device, serve in _OPS:
         original = torch.library.get_kernel(f"aten::{op}", device)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # PyTorch says that a kernel is replaced, which is what was asked for
+            warnings.simplefilter("ignore")  # PyTorch warns that a kernel is replaced, which is intended
             library.impl(op, _kernel(serve, original), device, with_keyset=True)
     return _Handle(library)
 
 
 def _kernel(serve, original):
-    """serve() takes what PyTorch gives to the op, and returns the results, or a reason why not."""
+    """Returns the kernel of an op: serve() with the op's arguments returns the results, or the reason why not."""
 
     def kernel(keys, *args, **kwargs):
         made = serve(*args, **kwargs)
@@ -190,7 +191,7 @@ def _cpu_forward(q, k, v, dropout_p=0.0, is_causal=False, *, attn_mask=None, sca
     if type(plan) is str:
         return plan
     out, lse = plan.run(q, k, v)
-    return out, lse.transpose(1, 2).contiguous().transpose(1, 2)  # as PyTorch's own lies
+    return out, lse.transpose(1, 2).contiguous().transpose(1, 2)  # in the layout of PyTorch's own
 
 
 def _cuda_forward(q, k, v, dropout_p=0.0, is_causal=False, return_debug_mask=False, *, scale=None):
@@ -198,7 +199,7 @@ def _cuda_forward(q, k, v, dropout_p=0.0, is_causal=False, return_debug_mask=Fal
     if type(plan) is str:
         return plan
     out, lse = plan.run(q, k, v)
-    seed = plan.empty((2,), (1,), torch.uint64)  # these two of a dropout that there is not
+    seed = plan.empty((2,), (1,), torch.uint64)  # seed and offset of a dropout that is never used
     offset, mask = plan.empty((), (), torch.uint64), plan.empty((0,), (1,), q.dtype)
     return out, lse, None, None, q.shape[2], k.shape[2], seed, offset, mask
 

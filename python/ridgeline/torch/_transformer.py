@@ -1,4 +1,4 @@
-"""TransformerLM on our attention, whose weights move to and from `ridgeline model`."""
+"""TransformerLM on our attention; its weights are exchanged with `ridgeline model`."""
 
 import importlib.util
 import math
@@ -13,7 +13,7 @@ from ._attention import attention as _attention
 
 
 def _load_peer():
-    """torch_lm of the peers' scripts, the one definition of the model: the program runs it beside its own, too."""
+    """Loads torch_lm of peers/, the only definition of the model in PyTorch, which the program also runs as a peer."""
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     places = [os.path.join(package, "share", "ridgeline", "peers"), os.path.join(package, "..", "..", "peers")]
     for folder in places:
@@ -53,7 +53,7 @@ class TransformerLM(_torch_lm.TransformerLM):
 
     @classmethod
     def from_size(cls, size, context_length, attention="ridgeline", **overrides):
-        """A size by its name: small, medium, large, xl, 2.7B, 10B."""
+        """Makes a model of a named size: small, medium, large, xl, 2.7B, 10B."""
         sizes = _program.facts()["transformers"]
         if size not in sizes:
             raise InvalidArgument(f"there is no size {size!r}: expected one of {', '.join(sizes)}")
@@ -62,8 +62,9 @@ class TransformerLM(_torch_lm.TransformerLM):
 
     @classmethod
     def from_safetensors(cls, path, context_length, num_heads=None, attention="ridgeline", rope_theta=None):
-        """The model whose weights a file holds. Shapes tell its sizes; num_heads and rope_theta are what the file's metadata
-        says unless they are given. Files of `ridgeline model` say the heads, and mean a rope_theta of 10,000."""
+        """Loads the model in a file. Its sizes follow from shapes, num_heads and rope_theta from the file's metadata
+        unless they are given. Files of `ridgeline model` contain the number of heads, and imply a rope_theta of
+        10,000."""
         tensors, metadata = _safetensors.read(path)
         for name in ("token_embeddings.weight", "layers.0.ffn.w1.weight"):
             if name not in tensors:
@@ -87,13 +88,13 @@ class TransformerLM(_torch_lm.TransformerLM):
         return model
 
     def save_safetensors(self, path):
-        """Writes the weights in float32, as `ridgeline model --weights` reads them; that runs them with a rope_theta of 10,000."""
+        """Writes the weights in float32 for `ridgeline model --weights`, which uses a rope_theta of 10,000."""
         weights = {name: p.detach().float() for name, p in self.named_parameters()}
         _safetensors.write(path, weights, {"heads": self.config["num_heads"], "rope_theta": self.config["rope_theta"]})
 
 
 def _number(path, metadata, name, kind):
-    """A number of a file's metadata, which is all text; None where it is not there."""
+    """Returns a number of a file's metadata, which is all text; None if it is absent."""
     if name not in metadata:
         return None
     try:
