@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/printable.h"
 
 namespace ridgeline {
 namespace {
@@ -31,12 +32,12 @@ class Builder : public nlohmann::json_sax<Library> {
   bool end_array() override { return close(); }
   bool key(std::string& text) override {
     if (!open_.back().streamed && ++open_.back().keys > Json::kMaxKeys)
-      throw JsonError(fmt::format("more than {} keys", Json::kMaxKeys), 0);
+      throw JsonError(fmt::format("has more than {} keys", Json::kMaxKeys));
     open_.back().key = std::move(text);
     return true;
   }
-  bool parse_error(size_t position, const std::string&, const Library::exception& error) override {
-    throw JsonError(error.what(), position);
+  bool parse_error(size_t position, const std::string&, const Library::exception&) override {
+    throw JsonError(fmt::format("is not JSON from byte {} on", position));
   }
 
  private:
@@ -48,20 +49,33 @@ class Builder : public nlohmann::json_sax<Library> {
   };
 
   bool add(Json value) {
-    if (open_.empty())
+    if (open_.empty()) {
       root_ = std::move(value);
-    else if (open_.back().streamed)
-      open_.back().streamed->use(open_.back().key, value);
-    else if (open_.back().value.is_array())
-      open_.back().value.push_back(std::move(value));
-    else
-      open_.back().value[open_.back().key] = std::move(value);
+      return true;
+    }
+    Open& parent = open_.back();
+    if (parent.streamed) {
+      parent.streamed->use(parent.key, value);
+      values_of_element_ = 0;
+      return true;
+    }
+    if (is_streaming_ && ++values_of_element_ > Json::kMaxStreamedValues)
+      throw JsonError(
+          fmt::format("has an element of more than {} values", Json::kMaxStreamedValues));
+    if (parent.value.is_array()) {
+      parent.value.push_back(std::move(value));
+    } else {
+      if (parent.value.contains(parent.key))
+        throw JsonError(fmt::format("has '{}' twice", printable(parent.key, 80)));
+      parent.value[parent.key] = std::move(value);
+    }
     return true;
   }
   bool open(Json value) {
     if (open_.size() == Json::kMaxDepth)
-      throw JsonError(fmt::format("nested deeper than {} levels", Json::kMaxDepth), 0);
+      throw JsonError(fmt::format("is nested deeper than {} levels", Json::kMaxDepth));
     open_.push_back({std::move(value), streamed_here()});
+    is_streaming_ = is_streaming_ || open_.back().streamed;
     return true;
   }
   // The Streamed whose path matches the value being opened; null: the value is kept.
@@ -73,6 +87,7 @@ class Builder : public nlohmann::json_sax<Library> {
     return found == streamed_.end() ? nullptr : &*found;
   }
   bool close() {
+    if (open_.back().streamed) is_streaming_ = false;
     Json done = std::move(open_.back().value);
     open_.pop_back();
     return add(std::move(done));
@@ -81,6 +96,8 @@ class Builder : public nlohmann::json_sax<Library> {
   std::span<const Json::Streamed> streamed_;
   Json root_;
   std::vector<Open> open_;
+  bool is_streaming_ = false;  // within a streamed member
+  int values_of_element_ = 0;  // parsed so far of the streamed element
 };
 
 Library to_library(const Json& json) {
@@ -267,29 +284,8 @@ Json::const_iterator Json::end() const {
   return {elements ? elements->data() + elements->size() : nullptr, nullptr};
 }
 
-Json::iterator Json::begin() {
-  if (Object* members = std::get_if<Object>(&value_)) return {nullptr, members->data()};
-  Array* elements = std::get_if<Array>(&value_);
-  return {elements ? elements->data() : nullptr, nullptr};
-}
-
-Json::iterator Json::end() {
-  if (Object* members = std::get_if<Object>(&value_))
-    return {nullptr, members->data() + members->size()};
-  Array* elements = std::get_if<Array>(&value_);
-  return {elements ? elements->data() + elements->size() : nullptr, nullptr};
-}
-
 Json::const_iterator Json::find(std::string_view key) const {
   const Object* members = std::get_if<Object>(&value_);
-  if (!members) return end();
-  const auto found = std::find_if(members->begin(), members->end(),
-                                  [&](const Member& member) { return member.key == key; });
-  return {nullptr, members->data() + (found - members->begin())};
-}
-
-Json::iterator Json::find(std::string_view key) {
-  Object* members = std::get_if<Object>(&value_);
   if (!members) return end();
   const auto found = std::find_if(members->begin(), members->end(),
                                   [&](const Member& member) { return member.key == key; });

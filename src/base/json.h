@@ -26,11 +26,11 @@
 
 namespace ridgeline {
 
-// Thrown for text that is not JSON, is nested too deep or has too many keys.
+// Thrown for text that is not JSON, has a key twice or exceeds a limit. what() completes a sentence
+// about the text: "is not JSON from byte 17 on", "has 'shape' twice".
 class JsonError : public std::runtime_error {
  public:
-  JsonError(const std::string& what, size_t position) : runtime_error(what), byte(position) {}
-  size_t byte;  // where the text stops being JSON; 0: unknown
+  using runtime_error::runtime_error;
 };
 
 class Json {
@@ -43,6 +43,7 @@ class Json {
   // of its object.
   static constexpr int kMaxDepth = 64;
   static constexpr int kMaxKeys = 10'000;
+  static constexpr int kMaxStreamedValues = 1 << 20;  // in one element of a streamed member
 
   // Defined in json.cc: inlined, copies and destructors of the variant were a large part of every
   // file that fills in records.
@@ -132,15 +133,9 @@ class Json {
   void erase(std::string_view key);
 
   // Elements of an array, or members of an object with their keys.
-  template <bool kConst>
-  class Iterator;
-  using iterator = Iterator<false>;
-  using const_iterator = Iterator<true>;
-  iterator begin();
-  iterator end();
+  class const_iterator;
   const_iterator begin() const;
   const_iterator end() const;
-  iterator find(std::string_view key);
   const_iterator find(std::string_view key) const;
   // for (const auto& [key, value] : json.items())
   const Object& items() const;
@@ -179,29 +174,25 @@ Json::Json(const std::array<T, N>& elements) : Json(array()) {
   for (const T& element : elements) push_back(Json(element));
 }
 
-template <bool kConst>
-class Json::Iterator {
-  template <class T>
-  using Maybe = std::conditional_t<kConst, const T, T>;
-
+class Json::const_iterator {
  public:
-  Iterator(Maybe<Json>* element, Maybe<Member>* member) : element_(element), member_(member) {}
-  Maybe<Json>& operator*() const { return member_ ? member_->value : *element_; }
-  Maybe<Json>* operator->() const { return &**this; }
+  const_iterator(const Json* element, const Member* member) : element_(element), member_(member) {}
+  const Json& operator*() const { return member_ ? member_->value : *element_; }
+  const Json* operator->() const { return &**this; }
   const std::string& key() const { return member_->key; }
-  Maybe<Json>& value() const { return **this; }
-  Iterator& operator++() {
+  const Json& value() const { return **this; }
+  const_iterator& operator++() {
     if (member_)
       ++member_;
     else
       ++element_;
     return *this;
   }
-  bool operator==(const Iterator&) const = default;
+  bool operator==(const const_iterator&) const = default;
 
  private:
-  Maybe<Json>* element_;
-  Maybe<Member>* member_;  // null: elements of an array
+  const Json* element_;
+  const Member* member_;  // null: elements of an array
 };
 
 template <std::integral T>

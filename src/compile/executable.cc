@@ -179,13 +179,13 @@ std::string Executable::explain(bool timed) {
                 "choose a mode that fuses, such as compiled");
   std::vector<double> times;
   if (timed && compiled_) times = compiled_->kernel_ms();
-  const std::string stays =
+  const std::string persistent =
       is_resident()
           ? fmt::format(
-                "{} kernels are started, not {}: the first ones are one that stays on the GPU\n",
+                "{} kernels are launched, not {}: the first ones run as one persistent kernel\n",
                 launches(), plan_->kernels.size())
           : std::string();
-  return what_was_recognised() + stays + ridgeline::explain(graph_, *plan_, times) +
+  return what_was_recognised() + persistent + ridgeline::explain(graph_, *plan_, times) +
          generated_functions(*plan_, device_);
 }
 

@@ -87,10 +87,9 @@ ParsedLine parse_line(std::string_view line) {
       return {std::nullopt, {0, error.message()}};
     }
   } catch (const JsonError& error) {
-    if (error.byte == 0) return {std::nullopt, {0, error.what()}};
     return {std::nullopt,
-            {0, line.starts_with('{')
-                    ? fmt::format("not JSON from byte {} on", error.byte)
+            {0, line.starts_with('{') || line.starts_with('[')
+                    ? std::string("it ") + error.what()
                     : "not JSON, of which records are one object a line: " + printable(line, 40)}};
   }
 }

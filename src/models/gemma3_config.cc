@@ -331,8 +331,7 @@ Gemma3Config read_gemma3_config(const std::filesystem::path& path) {
   try {
     return parse_gemma3_config(Json::parse(read_file(path, kLargestConfig)));
   } catch (const JsonError& error) {
-    throw Error(ErrorKind::usage,
-                fmt::format("'{}' is no JSON at byte {}", path.string(), error.byte),
+    throw Error(ErrorKind::usage, fmt::format("'{}' {}", path.string(), error.what()),
                 "get the file again");
   } catch (const Error& error) {
     throw error.at(path.string());

@@ -1,12 +1,11 @@
-// The header of a safetensors file, read as a stream of JSON events so that a hostile one builds
-// nothing larger than itself.
+// Reads, validates and writes the JSON header of a safetensors file.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/printable.h"
 #include "base/sort_by.h"
 #include "models/safetensors.h"
@@ -23,117 +22,87 @@ constexpr StoredDType kDTypes[] = {{"F64", 64}, {"F32", 32},    {"F16", 16},   {
                                    {"U64", 64}, {"U32", 32},    {"U16", 16},   {"U8", 8},
                                    {"BOOL", 8}, {"F8_E4M3", 8}, {"F8_E5M2", 8}};
 
+constexpr const char* kMetadata = "__metadata__";
+
 Error bad(const std::string& problem) {
   return {ErrorKind::usage, "the header of safetensors " + problem,
           "the file is damaged or not what it says; get it again"};
 }
 
-// Receives JSON events. The only shapes that occur: {name: {key: string | [numbers]}}.
-class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
- public:
-  SafetensorsHeader take() { return std::move(header_); }
+Error unexpected(const Json& value, const std::string& key, const std::string& name) {
+  return bad(fmt::format("has JSON {} at '{}' of '{}', where the format has none",
+                         value.type_name(), shown_name(key), shown_name(name)));
+}
 
-  bool start_object(size_t) override {
-    if (depth_ == 2 || in_array_) throw unexpected("an object");
-    ++depth_;
-    fields_ = 0;
-    return true;
+std::vector<int64_t> whole_numbers(const Json& list, const std::string& key,
+                                   const std::string& name) {
+  std::vector<int64_t> numbers;
+  for (const Json& each : list) {
+    if (!each.is_number()) throw unexpected(each, key, name);
+    if (!each.is_number_unsigned())
+      throw bad(fmt::format("has {} for '{}', expected a whole number that is not negative",
+                            each.dump(), shown_name(name)));
+    if (each.get<uint64_t>() > INT64_MAX)
+      throw bad(fmt::format("has {}, which is too large", each.dump()));
+    numbers.push_back(each.get<int64_t>());
   }
-  bool end_object() override {
-    if (depth_ == 2 && !in_metadata_ && fields_ != kAllFields)
-      throw bad(
-          fmt::format("lacks dtype, shape or data_offsets for '{}'", shown_name(tensor_.name)));
-    if (depth_ == 2 && !in_metadata_) header_.tensors.push_back(std::move(tensor_));
-    in_metadata_ = in_metadata_ && depth_ != 2;
-    --depth_;
-    return true;
-  }
-  bool key(std::string& text) override {
-    key_ = text;
-    if (depth_ != 1) return true;
-    if (!names_.insert(text).second) throw bad(fmt::format("names '{}' twice", shown_name(text)));
-    in_metadata_ = text == "__metadata__";
-    tensor_ = {};
-    tensor_.name = text;
-    return true;
-  }
-  bool string(std::string& text) override {
-    if (depth_ != 2 || in_array_) throw unexpected("a string");
-    if (in_metadata_) {
-      if (!header_.metadata.emplace(key_, text).second)
-        throw bad(fmt::format("names '{}' twice", shown_name(key_)));
-      return true;
-    }
-    if (key_ != "dtype") throw unexpected("a string");
-    set_field(kDType);
-    tensor_.dtype = text;
-    return true;
-  }
-  bool start_array(size_t) override {
-    if (depth_ != 2 || in_array_ || in_metadata_) throw unexpected("a list");
-    if (key_ != "shape" && key_ != "data_offsets") throw unexpected("a list");
-    set_field(key_ == "shape" ? kShape : kOffsets);
-    in_array_ = true;
-    numbers_.clear();
-    return true;
-  }
-  bool end_array() override {
-    in_array_ = false;
-    if (key_ == "shape") {
-      tensor_.shape = numbers_;
-    } else if (numbers_.size() == 2) {
-      tensor_.begin = numbers_[0];
-      tensor_.end = numbers_[1];
+  return numbers;
+}
+
+StoredTensor tensor_from(const std::string& name, const Json& entry) {
+  StoredTensor tensor;
+  tensor.name = name;
+  if (!entry.is_object()) throw unexpected(entry, name, name);
+  for (const auto& [key, value] : entry.items()) {
+    if (key == "dtype" && value.is_string()) {
+      tensor.dtype = value.text();
+    } else if (key == "shape" && value.is_array()) {
+      tensor.shape = whole_numbers(value, key, name);
+    } else if (key == "data_offsets" && value.is_array()) {
+      const std::vector<int64_t> offsets = whole_numbers(value, key, name);
+      if (offsets.size() != 2)
+        throw bad(fmt::format("gives '{}' {} data_offsets, expected 2", shown_name(name),
+                              offsets.size()));
+      tensor.begin = offsets[0];
+      tensor.end = offsets[1];
     } else {
-      throw bad(fmt::format("gives '{}' {} data_offsets, expected 2", shown_name(tensor_.name),
-                            numbers_.size()));
+      throw unexpected(value, key, name);
     }
-    return true;
   }
-  bool number_unsigned(uint64_t value) override {
-    if (!in_array_) throw unexpected("a number");
-    if (value > INT64_MAX) throw bad(fmt::format("has {}, which is too large", value));
-    numbers_.push_back(static_cast<int64_t>(value));
-    return true;
-  }
-  bool number_integer(int64_t value) override {
-    throw bad(fmt::format("has {} for '{}', expected no negative number", value,
-                          shown_name(tensor_.name)));
-  }
-  bool number_float(double, const std::string& text) override {
-    throw bad(fmt::format("has {} for '{}', expected a whole number", shown_name(text),
-                          shown_name(tensor_.name)));
-  }
-  bool null() override { throw unexpected("null"); }
-  bool boolean(bool) override { throw unexpected("a boolean"); }
-  bool binary(nlohmann::json::binary_t&) override { throw unexpected("binary data"); }
-  bool parse_error(size_t position, const std::string&, const nlohmann::json::exception&) override {
-    throw bad(fmt::format("is no JSON at byte {}", position));
-  }
+  constexpr size_t kFields = 3;
+  if (entry.size() != kFields)
+    throw bad(fmt::format("lacks dtype, shape or data_offsets for '{}'", shown_name(name)));
+  return tensor;
+}
 
- private:
-  enum Field : unsigned { kDType = 1, kShape = 2, kOffsets = 4, kAllFields = 7 };
-
-  void set_field(Field field) {
-    if ((fields_ & field) != 0)
-      throw bad(fmt::format("gives '{}' {} twice", shown_name(tensor_.name), shown_name(key_)));
-    fields_ |= field;
+std::map<std::string, std::string> metadata_from(const Json& entry) {
+  std::map<std::string, std::string> metadata;
+  if (!entry.is_object()) throw unexpected(entry, kMetadata, kMetadata);
+  for (const auto& [key, value] : entry.items()) {
+    if (!value.is_string()) throw unexpected(value, key, kMetadata);
+    metadata.emplace(key, value.text());
   }
-  Error unexpected(const char* what) const {
-    return bad(fmt::format("has {} at '{}' of '{}', where the format has none", what,
-                           shown_name(key_), shown_name(tensor_.name)));
-  }
+  return metadata;
+}
 
-  SafetensorsHeader header_;
-  StoredTensor tensor_;
-  std::set<std::string> names_;
-  std::string key_;
-  std::vector<int64_t> numbers_;
-  int depth_ = 0;
-  unsigned fields_ = 0;
-  bool in_array_ = false;
-  bool in_metadata_ = false;
-};
+// Entries are streamed, so that a hostile header builds nothing larger than itself.
+SafetensorsHeader read_header(std::string_view text) {
+  SafetensorsHeader header;
+  std::set<std::string> names;
+  const auto add = [&](const std::string& name, const Json& entry) {
+    if (!names.insert(name).second) throw bad(fmt::format("names '{}' twice", shown_name(name)));
+    if (name == kMetadata)
+      header.metadata = metadata_from(entry);
+    else
+      header.tensors.push_back(tensor_from(name, entry));
+  };
+  try {
+    Json::parse(text, {{{{}, add}}});
+  } catch (const JsonError& error) {
+    throw bad(error.what());
+  }
+  return header;
+}
 
 int64_t expected_bytes(const StoredTensor& tensor) {
   const auto dtype =
@@ -160,9 +129,7 @@ std::string shown_name(std::string_view name) {
 
 SafetensorsHeader parse_safetensors_header(std::string_view text, int64_t data_bytes) {
   if (text.empty() || text[0] != '{') throw bad("does not begin with '{'");
-  HeaderReader reader;
-  nlohmann::json::sax_parse(text, &reader);
-  SafetensorsHeader header = reader.take();
+  SafetensorsHeader header = read_header(text);
   for (const StoredTensor& tensor : header.tensors) {
     if (tensor.begin > tensor.end || tensor.end > data_bytes)
       throw bad(fmt::format("puts '{}' at bytes [{}, {}) of {}", shown_name(tensor.name),
@@ -190,15 +157,15 @@ SafetensorsHeader parse_safetensors_header(std::string_view text, int64_t data_b
 
 std::string safetensors_header_text(std::span<const Parameter> parameters,
                                     const std::map<std::string, std::string>& metadata) {
-  nlohmann::ordered_json header;
-  if (!metadata.empty()) header["__metadata__"] = metadata;
+  Json header = Json::object();
+  for (const auto& [key, value] : metadata) header[kMetadata][key] = value;
   int64_t begin = 0;
   for (const Parameter& parameter : parameters) {
     const int64_t end = begin + element_count(parameter.shape) * info(DType::f32).size;
-    auto& entry = header[parameter.name];
-    entry["dtype"] = "F32";
-    entry["shape"] = std::vector<int64_t>(parameter.shape.begin(), parameter.shape.end());
-    entry["data_offsets"] = {begin, end};
+    header[parameter.name] = {
+        {"dtype", "F32"},
+        {"shape", std::vector<int64_t>(parameter.shape.begin(), parameter.shape.end())},
+        {"data_offsets", Json::array({begin, end})}};
     begin = end;
   }
   std::string text = header.dump();

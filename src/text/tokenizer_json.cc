@@ -206,8 +206,7 @@ Json parse(std::string_view text, Tokens& tokens, std::vector<MergedTexts>& merg
   try {
     return Json::parse(text, streamed);
   } catch (const JsonError& error) {
-    throw damaged_json(error.byte == 0 ? error.what()
-                                       : fmt::format("is no JSON from byte {} on", error.byte));
+    throw damaged_json(error.what());
   }
 }
 

@@ -96,6 +96,35 @@ TEST(Json, HostileTextIsRefusedWithoutDeepStacks) {
   EXPECT_EQ(Json::parse(many).size(), static_cast<size_t>(Json::kMaxKeys) + 1);
 }
 
+TEST(Json, AKeyGivenTwiceIsAnError) {
+  const auto problem = [](std::string_view text) -> std::string {
+    try {
+      Json::parse(text);
+      return "";
+    } catch (const JsonError& error) {
+      return error.what();
+    }
+  };
+  EXPECT_EQ(problem(R"({"a":1,"b":{"a":2}})"), "");
+  EXPECT_EQ(problem(R"({"a":1,"b":2,"a":1})"), "has 'a' twice");
+  EXPECT_EQ(problem(R"([{"x":{"\u001b":0,"\u001b":0}}])"), "has '\\x1b' twice");
+  EXPECT_EQ(problem("{]"), "is not JSON from byte 2 on");
+}
+
+TEST(Json, AStreamedElementHasAnUpperBound) {
+  const auto parse = [](size_t values) {
+    std::string text = R"({"kept":[0],"big":[1,[)";
+    for (size_t i = 0; i < values; ++i) text += i == 0 ? "1" : ",1";
+    size_t elements = 0;
+    const Json::Streamed streamed[] = {
+        {{"big"}, [&](const std::string&, const Json&) { ++elements; }}};
+    Json::parse(text + "],[2]]}", streamed);
+    return elements;
+  };
+  EXPECT_EQ(parse(Json::kMaxStreamedValues), 3u);
+  EXPECT_THROW(parse(Json::kMaxStreamedValues + 1), JsonError);
+}
+
 TEST(Json, BytesThatAreNotUtf8AreReplaced) {
   EXPECT_EQ(Json("a\xff").dump(), "\"a\xEF\xBF\xBD\"");
   EXPECT_EQ(Json("\xC3\xA4").dump_ascii(), R"("\u00e4")");

@@ -109,7 +109,7 @@ TEST(CompareCommand, DamagedFilesAreReportedAndHostileTextIsEscaped) {
   const Finished run = sandbox.run({"compare", "base.jsonl", "new.jsonl"});
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_TRUE(contains(run.err, "line 3: schema version 9")) << run.err;
-  EXPECT_TRUE(contains(run.err, "line 4: not JSON")) << run.err;
+  EXPECT_TRUE(contains(run.err, "line 4: it is not JSON from byte")) << run.err;
   EXPECT_TRUE(contains(run.err, "line 5: cut off")) << run.err;
   const std::string everything = run.out + read_text(sandbox / "results/compare/comparison.csv") +
                                  read_text(sandbox / "results/compare/comparison.md");

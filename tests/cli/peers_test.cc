@@ -52,7 +52,7 @@ TEST(Peers, EveryWayToFailIsARowAndTheOthersGoOn) {
       {"torch.sdpa.flash", Status::unsupported, "not there; next step: pip install it"},
       {"torch.sdpa.cudnn", Status::invalid, "exit code 7 before it answered: a last word"},
       {"torch.sdpa.efficient", Status::oom, "2.00 GiB"},
-      {"torch.sdpa.math", Status::invalid, "answered with no JSON: no JSON at all"},
+      {"torch.sdpa.math", Status::invalid, "is not JSON from byte 2 on: no JSON at all"},
       {"torch.flex", Status::invalid, "no time"},
       {"torch.compile", Status::invalid, "recompiled"},
   };
@@ -91,9 +91,9 @@ TEST(Peers, AnAnswerThatMakesNoSenseIsARowAndTheOthersGoOn) {
       {"too much memory", "'peak_bytes'"},
       {"memory of text", "'peak_bytes'"},
       {"first run of text", "'first_run_s'"},
-      {"not Unicode", "no JSON"},
+      {"not Unicode", "not JSON"},
       {"a list", "no JSON object: [1, 2]"},
-      {"nothing", "no JSON"},
+      {"nothing", "not JSON"},
   };
   for (const auto& [answer, reason] : answers) {
     const Sandbox sandbox;

@@ -161,7 +161,7 @@ TEST_F(TokenizerFiles, DamagedJsonIsRefused) {
   write_text(folder_ / "tokenizer.json", R"({"version":"1.0","model":{"vocab":{"a":0,"a":1}}})");
   EXPECT_TRUE(contains(refusal([&] { Tokenizer::from_folder(folder_.path()); }), "'a' twice"));
   write_text(folder_ / "tokenizer.json", "{");
-  EXPECT_TRUE(contains(refusal([&] { Tokenizer::from_folder(folder_.path()); }), "no JSON"));
+  EXPECT_TRUE(contains(refusal([&] { Tokenizer::from_folder(folder_.path()); }), "not JSON"));
 }
 
 TEST_F(TokenizerFiles, MergesAreReadInBothSpellings) {

@@ -62,8 +62,7 @@ WorkerAnswer parse_answer(std::string_view line) {
     answer.values = Json::parse(line);
   } catch (const JsonError& error) {
     throw Error(ErrorKind::environment,
-                error.byte == 0 ? fmt::format("answered with a line that is {}", error.what())
-                                : "answered with no JSON: " + printable(line, 80));
+                fmt::format("answered with a line that {}: {}", error.what(), printable(line, 80)));
   }
   if (!answer.values.is_object())
     throw Error(ErrorKind::environment, "answered with no JSON object: " + printable(line, 80));
