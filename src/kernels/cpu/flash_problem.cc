@@ -110,17 +110,7 @@ FlashRows rows_of(const TensorView& view, int64_t batch, int64_t head) {
 }
 
 const FlashKernels& flash_kernels(Isa isa) {
-  switch (isa) {
-    case Isa::portable:
-      return portable::kFlashKernels;
-    case Isa::avx2:
-      return avx2::kFlashKernels;
-    case Isa::avx512:
-    case Isa::avx512_bf16:
-    case Isa::amx:
-      return avx512::kFlashKernels;
-  }
-  throw Error(ErrorKind::internal, "flash attention: unknown instruction set");
+  return pick(isa, portable::kFlashKernels, avx2::kFlashKernels, avx512::kFlashKernels);
 }
 
 bool fits_tiles(std::initializer_list<TensorView> tensors) {

@@ -72,31 +72,11 @@ void gemv_simd(const GemmOperands& operands, const CpuContext& context) {
 }
 
 const GemmKernels& gemm_kernels(Isa isa) {
-  switch (isa) {
-    case Isa::portable:
-      break;
-    case Isa::avx2:
-      return avx2::kGemmKernels;
-    case Isa::avx512:
-    case Isa::avx512_bf16:
-    case Isa::amx:
-      return avx512::kGemmKernels;
-  }
-  return portable::kGemmKernels;
+  return pick(isa, portable::kGemmKernels, avx2::kGemmKernels, avx512::kGemmKernels);
 }
 
 const ProbeKernels& probe_kernels(Isa isa) {
-  switch (isa) {
-    case Isa::portable:
-      break;
-    case Isa::avx2:
-      return avx2::kProbeKernels;
-    case Isa::avx512:
-    case Isa::avx512_bf16:
-    case Isa::amx:
-      return avx512::kProbeKernels;
-  }
-  return portable::kProbeKernels;
+  return pick(isa, portable::kProbeKernels, avx2::kProbeKernels, avx512::kProbeKernels);
 }
 
 const MatrixKernels& matrix_kernels(Isa isa) {

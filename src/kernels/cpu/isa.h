@@ -18,4 +18,20 @@ std::vector<Isa> supported_isas();
 // Returns the last of supported_isas(), or what the environment variable RIDGELINE_ISA names.
 Isa default_isa();
 
+// Returns the table of kernels for an instruction set.
+template <class Table>
+const Table& pick(Isa isa, const Table& portable, const Table& avx2, const Table& avx512) {
+  switch (isa) {
+    case Isa::portable:
+      break;
+    case Isa::avx2:
+      return avx2;
+    case Isa::avx512:
+    case Isa::avx512_bf16:
+    case Isa::amx:
+      return avx512;
+  }
+  return portable;
+}
+
 }  // namespace ridgeline
