@@ -20,6 +20,10 @@ inline void widen_row(const SimdKernels& simd, DType dtype, const void* data, in
                       int64_t step, int64_t count, float* to) {
   if (step == 1)
     return simd.load(dtype, static_cast<const char*>(data) + offset * info(dtype).size, to, count);
+  if (step == 0) {
+    std::fill_n(to, count, load_one(dtype, data, offset));
+    return;
+  }
   for (int64_t i = 0; i < count; ++i) to[i] = load_one(dtype, data, offset + i * step);
 }
 
@@ -27,10 +31,7 @@ inline void widen_row(const SimdKernels& simd, DType dtype, const void* data, in
 inline const float* load_chunk(const SimdKernels& simd, const TensorView& view, int64_t offset,
                                int64_t stride, int64_t count, ChunkBuffer& buffer) {
   if (stride == 1 && view.dtype == DType::f32) return view.as<float>() + offset;
-  if (stride == 0)
-    std::fill_n(buffer.begin(), count, load_one(view.dtype, view.data, offset));
-  else
-    widen_row(simd, view.dtype, view.data, offset, stride, count, buffer.data());
+  widen_row(simd, view.dtype, view.data, offset, stride, count, buffer.data());
   return buffer.data();
 }
 

@@ -9,8 +9,7 @@
 namespace ridgeline {
 namespace {
 
-constexpr int64_t kPiece = 8 * kChunk;  // elements of one tensor, per task
-
+// Up to kGrain elements of a tensor: one task.
 struct Piece {
   size_t tensor;
   int64_t begin, end;
@@ -20,8 +19,8 @@ std::vector<Piece> pieces_of(std::span<const TensorView> tensors) {
   std::vector<Piece> pieces;
   for (size_t t = 0; t < tensors.size(); ++t) {
     const int64_t count = element_count(tensors[t].shape);
-    for (int64_t begin = 0; begin < count; begin += kPiece)
-      pieces.push_back({t, begin, std::min(begin + kPiece, count)});
+    for (int64_t begin = 0; begin < count; begin += kGrain)
+      pieces.push_back({t, begin, std::min(begin + kGrain, count)});
   }
   return pieces;
 }

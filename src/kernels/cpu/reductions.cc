@@ -105,7 +105,7 @@ void reduction_kernel(const KernelCall& call, const CpuContext& context) {
     // Each result folds rows along the reduced axis.
     const int64_t results = element_count(split.kept.shape);
     context.pool.for_range(
-        results, std::max<int64_t>(1, 16384 / reduced_width), [&](int64_t begin, int64_t end) {
+        results, std::max<int64_t>(1, kGrain / reduced_width), [&](int64_t begin, int64_t end) {
           ChunkBuffer buffer;
           for (int64_t result = begin; result < end; ++result) {
             const int64_t start = kept.element_offset(0, result);

@@ -1,8 +1,8 @@
 // Softmax, log-softmax and their gradients: one task per row, which stays in cache between passes.
 #include <vector>
 
+#include "kernels/cpu/chunk.h"
 #include "kernels/cpu/kernels.h"
-#include "kernels/cpu/simd_kernels.h"
 #include "kernels/walk.h"
 
 namespace ridgeline {
@@ -13,14 +13,7 @@ const float* load_row(const SimdKernels& simd, const TensorView& view, int64_t o
                       int64_t stride, int64_t width, std::vector<float>& buffer) {
   if (stride == 1 && view.dtype == DType::f32) return view.as<float>() + offset;
   buffer.resize(static_cast<size_t>(width));
-  const int size = info(view.dtype).size;
-  if (stride == 1) {
-    simd.load(view.dtype, element_address(view, offset), buffer.data(), width);
-  } else {
-    for (int64_t i = 0; i < width; ++i)
-      simd.load(view.dtype, static_cast<char*>(view.data) + (offset + i * stride) * size,
-                &buffer[static_cast<size_t>(i)], 1);
-  }
+  widen_row(simd, view.dtype, view.data, offset, stride, width, buffer.data());
   return buffer.data();
 }
 
@@ -39,7 +32,7 @@ void for_each_row(const KernelCall& call, const CpuContext& context, RowFunction
   }
   const Walk walk = make_walk(rows, heads);
   const int64_t count = element_count(rows);
-  const int64_t grain = std::max<int64_t>(1, 16384 / width);
+  const int64_t grain = std::max<int64_t>(1, kGrain / width);
 
   context.pool.for_range(count, grain, [&](int64_t begin, int64_t end) {
     std::vector<std::vector<float>> buffers(heads.size() + 1);

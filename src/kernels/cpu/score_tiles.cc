@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "kernels/host_values.h"
+#include "kernels/cpu/chunk.h"
 
 namespace ridgeline {
 namespace {
@@ -14,19 +14,6 @@ TensorView broadcast(TensorView view) {
   for (int axis = 0; axis < view.shape.rank(); ++axis)
     if (view.shape[axis] == 1) view.strides[axis] = 0;
   return view;
-}
-
-// Loads `count` elements from `offset` on, `stride` apart.
-void load(const SimdKernels& simd, const TensorView& view, int64_t offset, int64_t stride,
-          int64_t count, float* to) {
-  if (stride == 1)
-    simd.load(view.dtype, static_cast<char*>(view.data) + offset * info(view.dtype).size, to,
-              count);
-  else if (stride == 0)
-    std::fill_n(to, count, load_one(view.dtype, view.data, offset));
-  else
-    for (int64_t i = 0; i < count; ++i)
-      to[i] = load_one(view.dtype, view.data, offset + i * stride);
 }
 
 }  // namespace
@@ -171,9 +158,10 @@ void ScoreTiles::for_each_part(const ScoreProgram& program, const FlashFunction&
       const bool same = row_stride == 0 && column_stride == 0;
       inputs[i + 1] = {to, same};
       for (int64_t r = 0; r < (same ? 1 : present); ++r)
-        load(simd_, view,
-             head + (place.rows.begin + row + r) * row_stride + place.columns.begin * column_stride,
-             column_stride, same ? 1 : columns, to + r * place.stride);
+        widen_row(
+            simd_, view.dtype, view.data,
+            head + (place.rows.begin + row + r) * row_stride + place.columns.begin * column_stride,
+            column_stride, same ? 1 : columns, to + r * place.stride);
     }
     for (size_t i = operands; i < filled; ++i) {
       if (!program.reads(i + 1)) continue;
