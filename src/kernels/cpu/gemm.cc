@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <functional>
 
 #include "kernels/cpu/chunk.h"
 #include "kernels/cpu/gemm_few_rows.h"
@@ -159,17 +158,11 @@ class Multiplication {
 
   void store(const Result& result) const {
     const GemmResult& c = product_.c;
-    for_each(result.rows, [&](int64_t row) {
+    for_each_item(pool_, result.rows, [&](int64_t row) {
       const int64_t to = (result.row + row) * c.row_step + result.column;
       simd_.store(c.dtype, result.data + row * result.step,
                   static_cast<char*>(c.data) + to * info(c.dtype).size, result.columns);
     });
-  }
-
-  void for_each(int64_t count, const std::function<void(int64_t item)>& task) const {
-    if (pool_ != nullptr)
-      return pool_->for_each_nearby(count, [&](int64_t item, int) { task(item); });
-    for (int64_t item = 0; item < count; ++item) task(item);
   }
 
   Part depth_part(int64_t which) const { return part_of(product_.k, which, depths_); }
@@ -202,13 +195,13 @@ class Multiplication {
         return packed + shared_.packed_size(shared.size, depth.begin - begin);
       };
       const int64_t bunches = divide_up(shared.size, kPanelsToPack);
-      for_each(bunches * (last - first), [&](int64_t item) {
+      for_each_item(pool_, bunches * (last - first), [&](int64_t item) {
         const Part depth = depth_part(first + item / bunches);
         const Part panels = part_of(shared.size, item % bunches, bunches);
         shared_.pack(simd_, {shared.begin + panels.begin, panels.size}, depth,
                      at(depth) + shared_.packed_size(panels.begin, depth.size));
       });
-      for_each(cuts.own * cuts.shared, [&](int64_t item) {
+      for_each_item(pool_, cuts.own * cuts.shared, [&](int64_t item) {
         const Part mine = part_of(own.size, item / cuts.shared, cuts.own);
         const Part others = part_of(shared.size, item % cuts.shared, cuts.shared);
         float* packed_here = own_scratch.at_least(own_.packed_size(mine.size, depth_));

@@ -1,7 +1,6 @@
 #include "kernels/cpu/gemm_on_tiles.h"
 
 #include <algorithm>
-#include <functional>
 
 #include "kernels/cpu/packed_scratch.h"
 #include "kernels/cpu/simd/gemm_kernels.h"
@@ -95,15 +94,9 @@ class ProductOnTiles {
     return {begin, std::min(steps.size * kTileLines, product_.k - begin)};
   }
 
-  void for_each(int64_t count, const std::function<void(int64_t item)>& task) const {
-    if (pool_ != nullptr)
-      return pool_->for_each_nearby(count, [&](int64_t item, int) { task(item); });
-    for (int64_t item = 0; item < count; ++item) task(item);
-  }
-
   void pack(const Packed& a, bool a_is_new, const Packed& b) const {
     const int64_t a_items = a_is_new ? a.panels.size : 0;
-    for_each((a_items + b.panels.size) * stretches_, [&](int64_t item) {
+    for_each_item(pool_, (a_items + b.panels.size) * stretches_, [&](int64_t item) {
       const Part steps = steps_of(item % stretches_);
       const int64_t index = item / stretches_;
       const bool is_row = index < a_items;
@@ -138,7 +131,7 @@ class ProductOnTiles {
   void multiply(const Packed& a, const Packed& b) const {
     const Blocks blocks = cut(a.panels.size, b.panels.size);
     const int64_t size = info(product_.c.dtype).size;
-    for_each(blocks.rows * blocks.columns, [&](int64_t item) {
+    for_each_item(pool_, blocks.rows * blocks.columns, [&](int64_t item) {
       const Part rows = part_of(a.panels.size, item / blocks.columns, blocks.rows);
       const Part columns = part_of(b.panels.size, item % blocks.columns, blocks.columns);
       const Part to_rows = rows_.lines_of({a.panels.begin + rows.begin, rows.size});
@@ -182,6 +175,11 @@ bool fits_tiles(const Gemm& product, Isa isa) {
 
 void gemm_on_tiles(const Gemm& product, Isa isa, ThreadPool* pool) {
   ProductOnTiles(product, isa, pool).run();
+}
+
+void for_each_item(ThreadPool* pool, int64_t count, const std::function<void(int64_t item)>& task) {
+  if (pool != nullptr) return pool->for_each_nearby(count, [&](int64_t item, int) { task(item); });
+  for (int64_t item = 0; item < count; ++item) task(item);
 }
 
 }  // namespace ridgeline
