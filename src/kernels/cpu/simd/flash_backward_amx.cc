@@ -65,11 +65,6 @@ struct BackwardScratch {
   }
 };
 
-BackwardScratch carve(float* floats, int64_t head_dim) {
-  Scratch scratch(floats);
-  return BackwardScratch::carve(scratch, head_dim);
-}
-
 RIDGELINE_WITH_AMX void configure_tiles() {
   const TileConfig config;
   memory_is_read(&config);
@@ -161,9 +156,7 @@ FlashTileSizes tile_sizes(int64_t) {
 }
 
 int64_t scratch_floats(int64_t head_dim) {
-  Scratch scratch(nullptr);
-  BackwardScratch::carve(scratch, head_dim);
-  return scratch.used();
+  return floats_of<BackwardScratch>(head_dim);
 }
 
 void pack_keys(const FlashBackwardHead& head, FlashRange keys, const BackwardScratch& at) {
@@ -173,7 +166,7 @@ void pack_keys(const FlashBackwardHead& head, FlashRange keys, const BackwardScr
 }
 
 void begin_keys_amx(const FlashBackwardHead& head, FlashRange keys, float* scratch) {
-  const BackwardScratch at = carve(scratch, head.head_dim);
+  const auto at = carve<BackwardScratch>(scratch, head.head_dim);
   pack_keys(head, keys, at);
   const int64_t sums = round_up(keys.end - keys.begin, kBlock) * head.head_dim;
   fill(at.d_keys, sums, 0.0f);
@@ -183,7 +176,7 @@ void begin_keys_amx(const FlashBackwardHead& head, FlashRange keys, float* scrat
 RIDGELINE_WITH_AMX void find_score_gradients_amx(const FlashBackwardHead& head, FlashRange keys,
                                                  FlashRange queries, float* scratch) {
   const int64_t head_dim = head.head_dim;
-  const BackwardScratch at = carve(scratch, head_dim);
+  const auto at = carve<BackwardScratch>(scratch, head_dim);
   const int64_t count = queries.end - queries.begin;
   for (int64_t i = 0; i < round_up(count, kBlock); ++i) {
     at.log_sum_exp[i] = i < count ? head.row_log_sum_exp[queries.begin + i] : 0.0f;
@@ -223,7 +216,7 @@ RIDGELINE_WITH_AMX void find_score_gradients_amx(const FlashBackwardHead& head, 
 RIDGELINE_WITH_AMX void add_queries_amx(const FlashBackwardHead& head, FlashRange keys,
                                         FlashRange queries, bool /*first*/, float* scratch) {
   const int64_t head_dim = head.head_dim;
-  const BackwardScratch at = carve(scratch, head_dim);
+  const auto at = carve<BackwardScratch>(scratch, head_dim);
   pack_transposed(head.q, queries, head_dim, at.queries);
   pack_transposed(head.d_out, queries, head_dim, at.d_out);
   const int64_t query_blocks = round_up(queries.end - queries.begin, kBlock) / kBlock;
@@ -258,7 +251,7 @@ RIDGELINE_WITH_AMX void add_query_gradient_amx(const FlashBackwardHead& head, Fl
                                                FlashRange queries, float* accumulator,
                                                int64_t row_stride, bool first, float* scratch) {
   const int64_t head_dim = head.head_dim;
-  const BackwardScratch at = carve(scratch, head_dim);
+  const auto at = carve<BackwardScratch>(scratch, head_dim);
   configure_tiles();
   memory_is_read(scratch);
   const int64_t query_blocks = round_up(queries.end - queries.begin, kBlock) / kBlock;
@@ -283,13 +276,13 @@ RIDGELINE_WITH_AMX void add_query_gradient_amx(const FlashBackwardHead& head, Fl
 }
 
 void finish_keys_amx(const FlashBackwardHead& head, FlashRange keys, float* scratch) {
-  const BackwardScratch at = carve(scratch, head.head_dim);
+  const auto at = carve<BackwardScratch>(scratch, head.head_dim);
   store_transposed(at.d_keys, head.d_k, keys, head.head_dim, at.sums);
   store_transposed(at.d_values, head.d_v, keys, head.head_dim, at.sums);
 }
 
 void query_gradient_amx(const FlashBackwardHead& head, FlashRange queries, float* scratch) {
-  const BackwardScratch at = carve(scratch, head.head_dim);
+  const auto at = carve<BackwardScratch>(scratch, head.head_dim);
   const FlashRange visible = visible_keys(head.mask, queries);
   bool first = true;
   for (int64_t key = visible.begin; key < visible.end; key += kMostKeys, first = false) {

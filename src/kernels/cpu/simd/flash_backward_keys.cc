@@ -17,7 +17,7 @@ struct KeyScratch {
   float* d_out;         // kQueryTile x head_dim, as for keys
   float* scores;        // kQueryTile x kKeyTile, before the score function
 
-  static KeyScratch carve(Scratch scratch, int64_t head_dim) {
+  static KeyScratch carve(Scratch& scratch, int64_t head_dim) {
     const int64_t padded = round_up(head_dim, kLanes);
     return {.key_panels = scratch.take(padded * kKeyTile),
             .value_panels = scratch.take(padded * kKeyTile),
@@ -77,13 +77,11 @@ FlashTileSizes backward_tile_sizes(int64_t) {
 }
 
 int64_t key_scratch_floats(int64_t head_dim) {
-  const int64_t padded = round_up(head_dim, kLanes);
-  return 5 * round_up(kKeyTile * padded, 16) + 2 * round_up(kQueryTile * padded, 16) +
-         3 * kQueryTile * kKeyTile;
+  return floats_of<KeyScratch>(head_dim);
 }
 
 void begin_keys(const FlashBackwardHead& head, FlashRange keys, float* scratch) {
-  const KeyScratch at = KeyScratch::carve(Scratch(scratch), head.head_dim);
+  const auto at = carve<KeyScratch>(scratch, head.head_dim);
   transpose_rows(head.k, keys, head.head_dim, sign_of(head.scale), at.key_panels, at.queries);
   transpose_rows(head.v, keys, head.head_dim, head.scale, at.value_panels, at.queries);
   view_rows(head.k, keys, head.head_dim, at.keys);
@@ -91,7 +89,7 @@ void begin_keys(const FlashBackwardHead& head, FlashRange keys, float* scratch) 
 
 void find_score_gradients(const FlashBackwardHead& head, FlashRange keys, FlashRange queries,
                           float* scratch) {
-  const KeyScratch at = KeyScratch::carve(Scratch(scratch), head.head_dim);
+  const auto at = carve<KeyScratch>(scratch, head.head_dim);
   const int64_t padded = round_up(head.head_dim, kLanes);
   const int64_t lanes = round_up(keys.end - keys.begin, kLanes);
   const int64_t count = queries.end - queries.begin;
@@ -123,7 +121,7 @@ void find_score_gradients(const FlashBackwardHead& head, FlashRange keys, FlashR
 
 void add_queries(const FlashBackwardHead& head, FlashRange keys, FlashRange queries, bool first,
                  float* scratch) {
-  const KeyScratch at = KeyScratch::carve(Scratch(scratch), head.head_dim);
+  const auto at = carve<KeyScratch>(scratch, head.head_dim);
   const int64_t padded = round_up(head.head_dim, kLanes);
   const int64_t key_count = keys.end - keys.begin;
   const int64_t count = queries.end - queries.begin;
@@ -141,7 +139,7 @@ void add_queries(const FlashBackwardHead& head, FlashRange keys, FlashRange quer
 
 void add_query_gradient(const FlashBackwardHead& head, FlashRange keys, FlashRange queries,
                         float* accumulator, int64_t row_stride, bool first, float* scratch) {
-  const KeyScratch at = KeyScratch::carve(Scratch(scratch), head.head_dim);
+  const auto at = carve<KeyScratch>(scratch, head.head_dim);
   const int64_t padded = round_up(head.head_dim, kLanes);
   const FloatRows k = rows_seen(head.k, keys, head.head_dim, at.keys);
   multiply<Left::plain>(at.d_scores, kKeyTile, {k.data, k.stride}, accumulator, row_stride,
@@ -150,7 +148,7 @@ void add_query_gradient(const FlashBackwardHead& head, FlashRange keys, FlashRan
 }
 
 void finish_keys(const FlashBackwardHead& head, FlashRange keys, float* scratch) {
-  const KeyScratch at = KeyScratch::carve(Scratch(scratch), head.head_dim);
+  const auto at = carve<KeyScratch>(scratch, head.head_dim);
   const int64_t padded = round_up(head.head_dim, kLanes);
   if (!is_plain(head.d_k, head.head_dim))
     store_rows(at.d_keys, padded, nullptr, head.d_k, keys, head.head_dim);

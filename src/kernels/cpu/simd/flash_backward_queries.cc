@@ -18,7 +18,7 @@ struct QueryScratch {
   float* log_sum_exp;   // kQueryTile
   float* delta;         // kQueryTile
 
-  static QueryScratch carve(Scratch scratch, int64_t head_dim) {
+  static QueryScratch carve(Scratch& scratch, int64_t head_dim) {
     const int64_t padded = round_up(head_dim, kLanes);
     return {.query_panels = scratch.take(padded * kQueryTile),
             .d_out_panels = scratch.take(padded * kQueryTile),
@@ -53,9 +53,7 @@ void score_gradients(const QueryScratch& at, float scale_factor, int64_t lanes, 
 }  // namespace
 
 int64_t query_scratch_floats(int64_t head_dim) {
-  const int64_t padded = round_up(head_dim, kLanes);
-  return 3 * round_up(kQueryTile * padded, 16) + 2 * round_up(kKeyTile * padded, 16) +
-         3 * kQueryTile * kKeyTile + 2 * round_up(kQueryTile, 16);
+  return floats_of<QueryScratch>(head_dim);
 }
 
 void prepare_queries(const FlashBackwardHead& head, FlashRange queries, float* scratch) {
@@ -76,7 +74,7 @@ void prepare_queries(const FlashBackwardHead& head, FlashRange queries, float* s
 }
 
 void query_gradient(const FlashBackwardHead& head, FlashRange queries, float* scratch) {
-  const QueryScratch at = QueryScratch::carve(Scratch(scratch), head.head_dim);
+  const auto at = carve<QueryScratch>(scratch, head.head_dim);
   const int64_t padded = round_up(head.head_dim, kLanes);
   const int64_t count = queries.end - queries.begin;
   const int64_t lanes = round_up(count, kLanes);

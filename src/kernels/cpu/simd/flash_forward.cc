@@ -57,14 +57,11 @@ FlashTileSizes forward_tile_sizes(int64_t) {
 }
 
 int64_t forward_scratch_floats(int64_t head_dim) {
-  Scratch scratch(nullptr);
-  ForwardScratch::carve(scratch, head_dim);
-  return scratch.used();
+  return floats_of<ForwardScratch>(head_dim);
 }
 
-void forward(const FlashForwardTile& tile, float* scratch_floats) {
-  Scratch scratch(scratch_floats);
-  const ForwardScratch at = ForwardScratch::carve(scratch, tile.head_dim);
+void forward(const FlashForwardTile& tile, float* scratch) {
+  const auto at = carve<ForwardScratch>(scratch, tile.head_dim);
   const int64_t padded = round_up(tile.head_dim, kLanes);
   const int64_t queries = tile.queries.end - tile.queries.begin;
   const int64_t lanes = round_up(queries, kLanes);

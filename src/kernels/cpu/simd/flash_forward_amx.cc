@@ -125,10 +125,8 @@ RIDGELINE_WITH_AMX void attend_block(const MatrixScratch& at, const FlashForward
                   padded, true);
 }
 
-RIDGELINE_WITH_AMX void forward_on_matrix_units(const FlashForwardTile& tile,
-                                                float* scratch_floats) {
-  Scratch scratch(scratch_floats);
-  const MatrixScratch at = MatrixScratch::carve(scratch, tile.head_dim);
+RIDGELINE_WITH_AMX void forward_on_matrix_units(const FlashForwardTile& tile, float* scratch) {
+  const auto at = carve<MatrixScratch>(scratch, tile.head_dim);
   const TileConfig config;
   memory_is_read(&config);
   _tile_loadconfig(&config);
@@ -155,9 +153,7 @@ FlashTileSizes matrix_tile_sizes(int64_t) {
 }
 
 int64_t matrix_scratch_floats(int64_t head_dim) {
-  Scratch scratch(nullptr);
-  MatrixScratch::carve(scratch, head_dim);
-  return scratch.used();
+  return floats_of<MatrixScratch>(head_dim);
 }
 
 }  // namespace

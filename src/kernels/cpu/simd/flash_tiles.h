@@ -193,5 +193,18 @@ class Scratch {
   int64_t used_ = 0;
 };
 
+// Divides memory into the parts of a kernel's scratch, and tells how many floats they take.
+template <class Parts>
+Parts carve(float* floats, int64_t head_dim) {
+  Scratch scratch(floats);
+  return Parts::carve(scratch, head_dim);
+}
+template <class Parts>
+int64_t floats_of(int64_t head_dim) {
+  Scratch scratch(nullptr);
+  Parts::carve(scratch, head_dim);
+  return scratch.used();
+}
+
 }  // namespace
 }  // namespace ridgeline::RIDGELINE_ISA
