@@ -18,12 +18,8 @@ Bounded read(const ElementOperand& operand, const Dims& at) {
   return {operand.read(at), 0};
 }
 
-// The element at coordinates `at` of the shape that the operand is broadcast to.
 Bounded read_broadcast(const ElementOperand& operand, const Dims& at) {
-  Dims mine = Dims::filled(operand.shape.rank(), 0);
-  for (int axis = 0; axis < mine.rank(); ++axis)
-    mine[axis] = operand.shape[axis] == 1 ? 0 : at[at.rank() - mine.rank() + axis];
-  return read(operand, mine);
+  return read(operand, reference::broadcast_source(operand.shape, at));
 }
 
 int64_t index_at(const ElementOperand& indices, int64_t row) {

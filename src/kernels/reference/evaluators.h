@@ -38,12 +38,17 @@ inline int64_t flat_index(const Shape& shape, const Dims& at) {
   return flat;
 }
 
-// The element at coordinates `at` of the shape that the operand is broadcast to.
+// The coordinates in `shape` of the element at `at` of the shape that it is broadcast to.
+inline Dims broadcast_source(const Shape& shape, const Dims& at) {
+  Dims source = Dims::filled(shape.rank(), 0);
+  for (int axis = 0; axis < source.rank(); ++axis)
+    source[axis] = shape[axis] == 1 ? 0 : at[at.rank() - source.rank() + axis];
+  return source;
+}
+
 inline double broadcast_element(const Operand& operand, const Dims& at) {
-  Dims mine = Dims::filled(operand.shape.rank(), 0);
-  for (int axis = 0; axis < mine.rank(); ++axis)
-    mine[axis] = operand.shape[axis] == 1 ? 0 : at[at.rank() - mine.rank() + axis];
-  return operand.data[static_cast<size_t>(flat_index(operand.shape, mine))];
+  const Dims source = broadcast_source(operand.shape, at);
+  return operand.data[static_cast<size_t>(flat_index(operand.shape, source))];
 }
 
 template <class ElementAt>
