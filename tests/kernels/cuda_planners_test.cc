@@ -123,7 +123,7 @@ TEST(CudaPlanners, HeadsOfABackwardPassShareSumsOnlyWithEarlierOnes) {
             const std::vector<CudaLaunch> launches = backward_launches(q, k, {.causal = causal});
             for (const CudaLaunch& launch : launches) {
               if (launch.kernel.entry != "flash_backward_warpgroups" ||
-                  number(launch, "COUNTED") == 0)
+                  number(launch, "CONVERTS_DQ") == 0)
                 continue;
               const auto p = params_of<FlashBackwardParams>(launch);
               SCOPED_TRACE(fmt::format("{} heads in groups of {}, {} x {}, causal {}", heads, group,

@@ -115,7 +115,7 @@ std::string seen_entries(const std::vector<CudaLaunch>& launches) {
 }
 bool skips(const CudaLaunch& launch) {
   for (const auto& [name, value] : launch.kernel.constants)
-    if (name == "SEEN_AXES") return true;
+    if (name == "VISIBLE_AXES") return true;
   return false;
 }
 
@@ -157,7 +157,7 @@ TEST(ScoreConditions, ConditionsAreWantedAsTheyHide) {
 
 // Operands that batches or heads share are looked at once; heads that share keys share their range.
 TEST(ScoreConditions, EveryHeadThatDiffersHasItsOwn) {
-  constexpr int64_t kGroups = 1024 / kSeenGroup;
+  constexpr int64_t kGroups = 1024 / kVisibleGroup;
   for (int64_t batches : {int64_t{1}, kBatches})
     for (int64_t heads : {int64_t{1}, kHeads}) {
       const Plans plans = plans_of({.formula = documents, .batches = batches, .heads = heads});
@@ -171,7 +171,7 @@ TEST(ScoreConditions, EveryHeadThatDiffersHasItsOwn) {
       EXPECT_EQ(params.group, heads == 1 ? 1 : kHeads / kKeyHeads);
       EXPECT_EQ(params.groups, kGroups);
       EXPECT_GE(plans.forward_scratch.count,
-                kGroups * batches * heads * static_cast<int64_t>(sizeof(FlashSeen)));
+                kGroups * batches * heads * static_cast<int64_t>(sizeof(VisibleRange)));
     }
 }
 

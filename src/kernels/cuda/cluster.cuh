@@ -3,12 +3,12 @@
 
 namespace ridgeline {
 
-__device__ __forceinline__ void meet_cluster() {
+__device__ __forceinline__ void cluster_sync() {
   asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
 // Loads a number from the shared memory of block `rank` of the cluster, at the address that `here` has in this block.
-__device__ __forceinline__ float load_from(const float* here, int rank) {
+__device__ __forceinline__ float load_distributed(const float* here, int rank) {
   unsigned address;
   float value;
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"

@@ -234,7 +234,8 @@ constexpr bool kIsFactor<NoFactor> = false;
 //
 // Tensor cores truncate their sums. With two planes, each step therefore has a fresh accumulator that is added in fp32
 // with rounding, which keeps long sums as exact as fp32 arithmetic does; the factor is applied there.
-template <class E, int kSteps, bool kAheadA = true, int kM, int kTiles, class LoadA, class LoadB, class Factor = NoFactor>
+template <class E, int kSteps, bool kAheadA = true, int kM, int kTiles, class LoadA, class LoadB,
+          class Factor = NoFactor>
 __device__ __forceinline__ void multiply_tiles(Accumulator (&result)[kM][kTiles], LoadA load_a, LoadB load_b,
                                                Factor factor = {}) {
   static_assert(kTiles % 2 == 0);

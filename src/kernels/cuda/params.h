@@ -41,14 +41,14 @@ struct FlashSums {
 
 // The keys [first, last) outside which the score function masks all scores of a group of queries,
 // or the queries for a group of keys; see flash_seen.cu. `last` is 0 if there are none.
-inline constexpr int kSeenGroup = 32;
-struct FlashSeen {
+inline constexpr int kVisibleGroup = 32;
+struct VisibleRange {
   int first, last;
 };
 struct FlashSeenParams {
   FlashOperand operands[kMaxFlashOperands];
-  FlashSeen* seen;   // [batches, heads, groups]; only batches and heads that differ
-  int heads, group;  // `group` query heads share one of `heads`
+  VisibleRange* ranges;  // [batches, heads, groups]; only batches and heads that differ
+  int heads, group;      // `group` query heads share one of `heads`
   int groups, queries, keys;
 };
 
@@ -63,7 +63,7 @@ struct FlashForwardParams {
   float scale, scale_log2;
   int mask_first, mask_last;  // query q sees the keys [q + first, q + last)
   FlashOperand operands[kMaxFlashOperands];
-  const FlashSeen* seen_keys;  // by group of queries, if SEEN_AXES is defined
+  const VisibleRange* visible_keys;  // by group of queries, if VISIBLE_AXES is defined
 };
 
 // Attention over a cache; see cached_attention.cuh.
@@ -89,11 +89,11 @@ struct FlashBackwardParams {
   const float *q_factors, *k_factors, *v_factors, *d_out_factors;  // of planes
   const float* log_sum_exp;
   // Scratch. Per row of [batch, heads, padded_queries]: log-sum-exp in base 2, sum(dO * O).
-  float *row_shift, *row_dot;
+  float *row_shift, *delta;
   float* d_q_sum;  // [batch, heads, query_tiles, QUERIES * HEAD_DIM], see flash_query_sums.cuh
-  // With COUNTED, blocks write the rows of dQ themselves. For each key head and each of the four
-  // warps that add to dQ: how many blocks have added to each part of the queries, then how many
-  // parts are done. Key heads `sum_heads` apart share d_q_sum.
+  // With CONVERTS_DQ, blocks write the rows of dQ themselves. For each key head and each of the
+  // four warps that add to dQ: how many blocks have added to each part of the queries, then how
+  // many parts are done. Key heads `sum_heads` apart share d_q_sum.
   unsigned* part_counts;
   int part_tiles, sum_heads;
   int batches, heads, key_heads, group, queries, keys;
@@ -104,8 +104,8 @@ struct FlashBackwardParams {
   // Sums of operand gradients: of one operand (flash_backward_operands.cu), or of those that the
   // main kernel adds up, first flash_operand_sums.cuh, then flash_diagonal_sums.cuh.
   FlashSums sums[kMaxFlashOperands];
-  // By group of queries, and by group of keys (of key heads), if SEEN_AXES is defined.
-  const FlashSeen *seen_keys, *seen_queries;
+  // By group of queries, and by group of keys (of key heads), if VISIBLE_AXES is defined.
+  const VisibleRange *visible_keys, *visible_queries;
 };
 
 // ---- pointwise ops, rows, reductions

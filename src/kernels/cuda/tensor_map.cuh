@@ -26,25 +26,28 @@ struct TilePlace {
 
 // Starts to copy a tile, Tile::kBytes: one box per panel, each as high as the tile.
 template <class Tile>
-__device__ __forceinline__ void copy_tile(Tile tile, const TensorMap& map, TilePlace from, PhaseBarrier arrived,
+__device__ __forceinline__ void copy_tile(Tile tile, const TensorMap& map, TilePlace from, MBarrier arrived,
                                           unsigned long long policy) {
 #pragma unroll
   for (int panel = 0; panel < Tile::kBytes / Tile::kPanelBytes; ++panel)
     asm volatile(
         "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint"
         " [%0], [%1, {%2, %3, %4, %5}], [%6], %7;" ::"r"(tile.address + panel * Tile::kPanelBytes),
-        "l"(&map), "r"(panel * kPanel), "r"(from.row), "r"(from.head), "r"(from.batch), "r"(arrived.address), "l"(policy)
+        "l"(&map), "r"(panel * kPanel), "r"(from.row), "r"(from.head), "r"(from.batch), "r"(arrived.address),
+        "l"(policy)
         : "memory");
 }
 
 // Starts to copy contiguous bytes; their number and both addresses are multiples of 16.
-__device__ __forceinline__ void copy_bytes(unsigned to, const void* from, int bytes, PhaseBarrier arrived) {
+__device__ __forceinline__ void copy_bytes(unsigned to, const void* from, int bytes, MBarrier arrived) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
                "l"(from), "r"(bytes), "r"(arrived.address)
                : "memory");
 }
 
 // Called by the thread that initialised barriers, before copies arrive at them.
-__device__ __forceinline__ void publish_barriers() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ __forceinline__ void fence_barrier_init() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
 
 }  // namespace ridgeline

@@ -57,14 +57,13 @@ struct Panels {
   }
 };
 
-// ---- the order of wgmma: begin_products comes before products that read or add to registers just written,
-// end_products commits all products since the last one as a group, wait_for_products waits until at most kGroupsLeft
-// groups are in flight
+// ---- the order of wgmma: wgmma_fence comes before products that read or add to registers just written, wgmma_commit
+// commits all products since the last one as a group, wgmma_wait waits until at most kGroupsLeft groups are in flight
 
-__device__ __forceinline__ void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-__device__ __forceinline__ void end_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int kGroupsLeft>
-__device__ __forceinline__ void wait_for_products() {
+__device__ __forceinline__ void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kGroupsLeft) : "memory");
 }
 // Keeps the compiler from moving accesses to results of wgmma, which are written asynchronously, across this point.
@@ -77,7 +76,7 @@ __device__ __forceinline__ void fence_registers(Accumulator (&results)[kTiles]) 
 }
 // Orders accesses to shared memory by this thread before products that read it and TMA copies that write it (async
 // proxy); called before the barrier that separates the two.
-__device__ __forceinline__ void publish_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+__device__ __forceinline__ void fence_async_proxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // ---- products, 16 in depth
 
@@ -170,14 +169,14 @@ __device__ __forceinline__ void multiply_registers(Accumulator (&d)[kTiles], con
 
 // ---- warp specialisation
 
-// Sets the registers of each thread of a warpgroup, a multiple of 8: give_registers lowers the number, take_registers
-// raises it. All warpgroups of a block together keep within what the block was launched with.
+// Sets the registers of each thread of a warpgroup (setmaxnreg), a multiple of 8. All warpgroups of a block together
+// keep within what the block was launched with.
 template <int kRegisters>
-__device__ __forceinline__ void give_registers() {
+__device__ __forceinline__ void decrease_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }
 template <int kRegisters>
-__device__ __forceinline__ void take_registers() {
+__device__ __forceinline__ void increase_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }
 
@@ -195,7 +194,7 @@ __device__ __forceinline__ void barrier_arrive(int number, int threads) {
 
 // An mbarrier: eight bytes of shared memory that count arrivals. When all have arrived, the phase completes and the
 // next one begins.
-struct PhaseBarrier {
+struct MBarrier {
   unsigned address;
 
   __device__ __forceinline__ void set_up(int arrivals) const {
@@ -220,7 +219,7 @@ struct PhaseBarrier {
 };
 
 // A ring of kStages tiles between producers, a thread that issues copies or a warpgroup that computes the tiles, and
-// consumer warpgroups. Each stage has two mbarriers, `loaded` and `free`.
+// consumer warpgroups. Each stage has two mbarriers, `full` and `empty`.
 //
 // One lane arrives for its warp, after a __syncwarp that orders the accesses of the other lanes. NVIDIA's race checker
 // orders only those of the arriving thread, so all lanes arrive (kEveryLane) where they read shared memory by plain
@@ -232,39 +231,39 @@ struct TileRing {
   static constexpr int kBarrierBytes = 2 * kStages * 8;
   unsigned tiles, barriers;
 
-  __device__ __forceinline__ PhaseBarrier loaded(int step) const { return {barriers + step % kStages * 16}; }
-  __device__ __forceinline__ PhaseBarrier free(int step) const { return {barriers + step % kStages * 16 + 8}; }
+  __device__ __forceinline__ MBarrier full(int step) const { return {barriers + step % kStages * 16}; }
+  __device__ __forceinline__ MBarrier empty(int step) const { return {barriers + step % kStages * 16 + 8}; }
   __device__ __forceinline__ Tile tile(int step) const { return {tiles + step % kStages * Tile::kBytes}; }
 
-  // Called by one thread before the ring is used. `writers`: 1 if a thread copies, else computing warps times kLanes.
-  __device__ __forceinline__ void set_up(int writers, int reading_warps) const {
-    for (int i = 0; i < kStages; ++i) loaded(i).set_up(writers), free(i).set_up(reading_warps * kLanes);
+  // Called by one thread before the ring is used. `producers`: 1 if a thread copies, else computing warps times kLanes.
+  __device__ __forceinline__ void set_up(int producers, int consumer_warps) const {
+    for (int i = 0; i < kStages; ++i) full(i).set_up(producers), empty(i).set_up(consumer_warps * kLanes);
   }
   // Producer thread: waits until the tile is free, then copy(tile, barrier) starts copies of `bytes` in all.
   template <class Copy>
   __device__ __forceinline__ void fill(int step, int bytes, Copy copy) const {
-    free(step).wait(step / kStages - 1);
-    loaded(step).arrive_and_expect(bytes);
-    copy(tile(step), loaded(step));
+    empty(step).wait(step / kStages - 1);
+    full(step).arrive_and_expect(bytes);
+    copy(tile(step), full(step));
   }
-  // Producer warpgroup: room() waits for a free tile, hand_over() makes it available once it is written.
-  __device__ __forceinline__ Tile room(int step) const {
-    free(step).wait(step / kStages - 1);
+  // Producer warpgroup: acquire_empty() waits for an empty tile, commit_full() makes it available once it is written.
+  __device__ __forceinline__ Tile acquire_empty(int step) const {
+    empty(step).wait(step / kStages - 1);
     return tile(step);
   }
-  __device__ __forceinline__ void hand_over(int step) const {
-    publish_shared();
-    arrive(loaded(step));
+  __device__ __forceinline__ void commit_full(int step) const {
+    fence_async_proxy();
+    arrive(full(step));
   }
-  // Consumers: take() waits for a tile, release() frees it when the products that read it are done.
-  __device__ __forceinline__ Tile take(int step) const {
-    loaded(step).wait(step / kStages);
+  // Consumers: wait_full() waits for a tile, release() frees it when the products that read it are done.
+  __device__ __forceinline__ Tile wait_full(int step) const {
+    full(step).wait(step / kStages);
     return tile(step);
   }
-  __device__ __forceinline__ void release(int step) const { arrive(free(step)); }
+  __device__ __forceinline__ void release(int step) const { arrive(empty(step)); }
 
  private:
-  __device__ __forceinline__ static void arrive(PhaseBarrier barrier) {
+  __device__ __forceinline__ static void arrive(MBarrier barrier) {
     if constexpr (!kEveryLane) __syncwarp();
     if (kEveryLane || lane() == 0) barrier.arrive();
   }
@@ -321,7 +320,7 @@ __device__ __forceinline__ void wait_for_additions() {
 }
 
 // Orders accesses to global memory by other threads, known to be complete, before additions by this one (async proxy).
-__device__ __forceinline__ void publish_global() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
+__device__ __forceinline__ void fence_async_proxy_global() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
 __device__ __forceinline__ unsigned load_acquire(const unsigned* from) {
   unsigned value;
   asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
@@ -334,7 +333,7 @@ __device__ __forceinline__ void add_shared(float* to, const Accumulator (&sums)[
   wait_for_additions();
 #pragma unroll
   for (int n = 0; n < kCount; ++n) store_accumulator(staging + 512 * n + 16 * lane(), sums[n]);
-  publish_shared();
+  fence_async_proxy();
   __syncwarp();
   if (lane() == 0)
     asm volatile(

@@ -80,7 +80,7 @@ __device__ __forceinline__ void join_warp(Team& team) {
 __device__ __forceinline__ void join_cluster(const CachedAttentionParams& p, const CachedTile& tile,
                                              const float (&largest)[ROWS], const float (&total)[ROWS],
                                              const float (&sums)[ROWS][WIDTH]) {
-  meet_cluster();
+  cluster_sync();
   constexpr int kShare = (ROWS * WIDTH + CLUSTER - 1) / CLUSTER;
   const int first = static_cast<int>(blockIdx.y) * kShare;
   for (int item = first + threadIdx.x; item < min(first + kShare, ROWS * WIDTH); item += THREADS) {
@@ -89,9 +89,9 @@ __device__ __forceinline__ void join_cluster(const CachedAttentionParams& p, con
     float of_block[CLUSTER], totals[CLUSTER], values[CLUSTER], most = -infinity();
 #pragma unroll
     for (int i = 0; i < CLUSTER; ++i) {
-      of_block[i] = load_from(&largest[r], i);
-      totals[i] = load_from(&total[r], i);
-      values[i] = load_from(&sums[r][column], i);
+      of_block[i] = load_distributed(&largest[r], i);
+      totals[i] = load_distributed(&total[r], i);
+      values[i] = load_distributed(&sums[r][column], i);
       most = fmaxf(most, of_block[i]);
     }
     const float base = most == -infinity() ? 0.0f : most;
@@ -104,7 +104,7 @@ __device__ __forceinline__ void join_cluster(const CachedAttentionParams& p, con
     }
     write_result<TYPE>(p, tile, row, column, most, all, sum);
   }
-  meet_cluster();  // no block exits before the others have read its shared memory
+  cluster_sync();  // no block exits before the others have read its shared memory
 }
 #endif
 
@@ -179,8 +179,8 @@ extern "C" __global__ void
           product += queries[r][i] * widen(key[u][i / PACK].at[i % PACK]);
         product = fold_team(product);
         const int mine = at + u * kTeams + team_number;
-        const bool is_seen = mine < last && mine >= oldest[r] && mine <= own[r];
-        scores[u] = is_seen ? product : -infinity();
+        const bool is_visible = mine < last && mine >= oldest[r] && mine <= own[r];
+        scores[u] = is_visible ? product : -infinity();
         largest = fmaxf(largest, scores[u]);
       }
       const float base = largest == -infinity() ? 0.0f : largest;

@@ -20,9 +20,9 @@ int64_t padded_queries(int64_t queries) {
 }
 
 struct BackwardScratch {
-  float *row_shift, *row_dot, *d_q_sum;
+  float *row_shift, *delta, *d_q_sum;
   unsigned* part_counts;
-  FlashSeen *seen_keys, *seen_queries;
+  VisibleRange *visible_keys, *visible_queries;
   FlashPlanes planes;
   Bytes bytes;
 
@@ -31,11 +31,11 @@ struct BackwardScratch {
     ScratchParts scratch(memory);
     const int64_t rows = q[0] * q[1] * padded_queries(q[2]);
     row_shift = scratch.take<float>(rows);
-    row_dot = scratch.take<float>(rows);
+    delta = scratch.take<float>(rows);
     d_q_sum = scratch.take<float>(single_pass ? rows * shape.head_dim() : 0);
     part_counts = scratch.take<unsigned>(single_pass ? k[0] * k[1] * kCountsOfHead : 0);
-    seen_keys = scratch.take<FlashSeen>(seen_count(spec, q, k, q[2]));
-    seen_queries = scratch.take<FlashSeen>(seen_count(spec, q, k, k[2]));
+    visible_keys = scratch.take<VisibleRange>(visible_range_count(spec, q, k, q[2]));
+    visible_queries = scratch.take<VisibleRange>(visible_range_count(spec, q, k, k[2]));
     if (shape.planes() > 0)
       for (const Shape& tensor : {q, k, k, q}) planes.reserve(scratch, shape, tensor);
     bytes = scratch.used();
@@ -104,7 +104,7 @@ struct BackwardPlan : FlashPlan {
               .d_out_factors = planes.params.factors[3],
               .log_sum_exp = in[4].as<float>(),
               .row_shift = scratch.row_shift,
-              .row_dot = scratch.row_dot,
+              .delta = scratch.delta,
               .d_q_sum = scratch.d_q_sum,
               .part_counts = scratch.part_counts,
               .part_tiles = 0,
@@ -125,8 +125,8 @@ struct BackwardPlan : FlashPlan {
               .mask_last = mask_last,
               .operands = {},
               .sums = {},
-              .seen_keys = scratch.seen_keys,
-              .seen_queries = scratch.seen_queries};
+              .visible_keys = scratch.visible_keys,
+              .visible_queries = scratch.visible_queries};
     put_operands(params);
     const uint32_t wanted = spec.operand_gradients;
     for (int i = 0; i < static_cast<int>(operands.size()); ++i)
@@ -179,7 +179,7 @@ struct BackwardPlan : FlashPlan {
 
   // Whether blocks convert dQ to rows themselves, while its sums are still in the L2 cache. Without
   // a mask the last block of a head converts all of it, which would delay long heads.
-  bool is_counted(const BackwardKeysTile& tile) const {
+  bool converts_dq(const BackwardKeysTile& tile) const {
     constexpr int64_t kLongest = 2048;
     return single_pass && tile.kernel == BackwardKernel::warpgroups &&
            std::max(shape.queries, shape.keys) <= kLongest;
@@ -188,7 +188,7 @@ struct BackwardPlan : FlashPlan {
   // With a mask, few heads are processed at once and share their sums with later ones, so that sums
   // stay in the L2 cache. Heads that are processed at once have sums of their own, so that no block
   // waits for one that starts after it.
-  void put_counted(const BackwardKeysTile& tile, FlashBackwardParams& filled) const {
+  void put_dq_conversion(const BackwardKeysTile& tile, FlashBackwardParams& filled) const {
     filled.part_tiles =
         static_cast<int>(divide_up(int64_t{filled.query_tiles}, int64_t{kQueryParts}));
     filled.sum_heads = static_cast<int>(shape.key_heads);
@@ -208,7 +208,7 @@ struct BackwardPlan : FlashPlan {
     CudaLaunch result =
         launch("flash_backward_rows.cu", entry,
                {constant("QUERIES", tile.queries), constant("SINGLE_PASS", single_pass),
-                constant("COUNTED", is_counted(tile)), constant("SUMS", sums)});
+                constant("CONVERTS_DQ", converts_dq(tile)), constant("SUMS", sums)});
     filled.query_tiles = static_cast<int>(divide_up(shape.queries, tile.queries));
     result.grid[0] = grid_size(divide_up(threads, kRowThreads));
     result.threads = kRowThreads;
@@ -219,14 +219,14 @@ struct BackwardPlan : FlashPlan {
   CudaLaunch keys_kernel(const BackwardKeysTile& tile) const {
     const auto stages = constant("STAGES", tile.stages),
                passes = constant("SINGLE_PASS", single_pass),
-               counted = constant("COUNTED", is_counted(tile));
+               converts = constant("CONVERTS_DQ", converts_dq(tile));
     switch (tile.kernel) {
       case BackwardKernel::warpgroups:
         return launch("flash_backward_warpgroups.cu", "flash_backward_warpgroups",
-                      {stages, passes, counted});
+                      {stages, passes, converts});
       case BackwardKernel::warpgroups_wide:
         return launch("flash_backward_warpgroups_wide.cu", "flash_backward_warpgroups_wide",
-                      {stages, passes, counted});
+                      {stages, passes, converts});
       case BackwardKernel::portable:
         break;
     }
@@ -254,7 +254,7 @@ struct BackwardPlan : FlashPlan {
     filled.query_tiles = static_cast<int>(query_tiles);
     filled.key_tiles = static_cast<int>(tiles);
     filled.heads_at_once = heads_at_once(tiles, shape.key_heads);
-    if (is_counted(tile)) put_counted(tile, filled);
+    if (converts_dq(tile)) put_dq_conversion(tile, filled);
     main.grid = grid(tiles, key_heads);
     main.threads = static_cast<uint32_t>(32 * tile.warps);
     main.shared_bytes = static_cast<uint32_t>(tile.shared_bytes(shape, single_pass));
@@ -268,13 +268,13 @@ struct BackwardPlan : FlashPlan {
         32, next_power_of_two(divide_up(shape.width * info(shape.dtype).size, 16)));
     std::vector<CudaLaunch> launches = before;
     if (tile.kernel != BackwardKernel::portable && skips()) {
-      launches.push_back(seen_launch(true, params.seen_queries));
-      put_seen_axes(main);
+      launches.push_back(seen_launch(true, params.visible_queries));
+      put_visible_axes(main);
     }
     launches.push_back(rows_launch("flash_backward_begin", tile,
                                    shape.heads * params.padded_queries * lanes, sums, filled));
     launches.push_back(main);
-    if (single_pass && !is_counted(tile))
+    if (single_pass && !converts_dq(tile))
       launches.push_back(
           rows_launch("flash_backward_end", tile,
                       shape.heads * query_tiles * tile.queries * shape.head_dim() / 16, 0, filled));
@@ -306,8 +306,8 @@ struct BackwardPlan : FlashPlan {
     if (tile.kernel == BackwardKernel::portable) return {main};
     main.boxed = boxed(tile.queries, tile.keys);
     if (!skips()) return {main};
-    put_seen_axes(main);
-    return {seen_launch(false, params.seen_keys), main};
+    put_visible_axes(main);
+    return {seen_launch(false, params.visible_keys), main};
   }
 
   CudaLaunch operand_launch(const OperandResult& wanted) const {

@@ -27,19 +27,19 @@ using Weights = Tile<Element, kQueries>;  // keys x queries
 constexpr int kKeyBytes = Rows::bytes(kKeys);
 constexpr int kQueryBytes = Rows::bytes(kQueries);
 constexpr int kStageBytes = 2 * kQueryBytes + 2 * 4 * kQueries;
-constexpr int kTopBytes = kPlain ? 0 : (kKeys / 16 * kSplit + 3) / 4 * 16;
-constexpr float kTop = kPlain ? 0 : 14;  // weights start at the top of the range of planes
+constexpr int kPlaneScaleBytes = kIs16Bit ? 0 : (kKeys / 16 * kSplit + 3) / 4 * 16;
+constexpr float kTop = kIs16Bit ? 0 : 14;  // weights start at the top of the range of planes
 
 extern "C" __global__ void __launch_bounds__(kThreads, BLOCKS)
 flash_backward_keys(const __grid_constant__ FlashBackwardParams p) {
   wait_for_earlier_kernels();
-  const Work work(p.key_tiles, p.key_heads, p.batches, p.heads_at_once, false);
-  const int first_key = work.tile * kKeys;
+  const BlockTile own(p.key_tiles, p.key_heads, p.batches, p.heads_at_once, false);
+  const int first_key = own.tile * kKeys;
   const int warp_key = warp() / kSplit * 16 * kM;
   const int part = warp() % kSplit % kParts;
   const int part_query = part * kPart;
   const int part_column = warp() % kSplit * kPartWidth;
-  const int key_head_number = work.batch * p.key_heads + work.head;
+  const int key_head_number = own.batch * p.key_heads + own.head;
   const Factors k_factors(p.k_factors, key_head_number, p.keys);
   const Factors v_factors(p.v_factors, key_head_number, p.keys);
   const Visible visible{p.mask_first, p.mask_last, p.queries, p.keys};
@@ -53,29 +53,30 @@ flash_backward_keys(const __grid_constant__ FlashBackwardParams p) {
   const Rows k_tile{shared_address()}, v_tile{shared_address() + kKeyBytes};
   const unsigned ring = v_tile.address + kKeyBytes;
   // The factors of d_score_tile, for each 16 keys and each part of the queries.
-  const unsigned tops = ring + kStages * kStageBytes;
-  const Weights d_score_tile{tops + kTopBytes}, weight_tile{d_score_tile.address + Weights::bytes(kKeys)};
+  const unsigned plane_scales = ring + kStages * kStageBytes;
+  const Weights d_score_tile{plane_scales + kPlaneScaleBytes};
+  const Weights weight_tile{d_score_tile.address + Weights::bytes(kKeys)};
 
   const auto load_step = [&](int step) {
     if (step < steps) {
       const unsigned stage = ring + step % kStages * kStageBytes;
-      const int head = work.head * p.group + step / (end - begin);
+      const int head = own.head * p.group + step / (end - begin);
       const int query = (begin + step % (end - begin)) * kQueries;
-      load_rows<kQueries, kThreads>(Rows{stage}, Inputs(p.q, work.batch, head), query, p.queries);
-      load_rows<kQueries, kThreads>(Rows{stage + kQueryBytes}, Inputs(p.d_out_planes, work.batch, head), query,
+      load_rows<kQueries, kThreads>(Rows{stage}, Inputs(p.q, own.batch, head), query, p.queries);
+      load_rows<kQueries, kThreads>(Rows{stage + kQueryBytes}, Inputs(p.d_out_planes, own.batch, head), query,
                                     p.queries);
-      const long long row = (static_cast<long long>(work.batch) * p.heads + head) * p.padded_queries + query;
+      const long long row = (static_cast<long long>(own.batch) * p.heads + head) * p.padded_queries + query;
       const unsigned to = stage + 2 * kQueryBytes;
       for (int i = threadIdx.x; i < kQueries / 4; i += kThreads) {
         copy_chunk(to + 16 * i, p.row_shift + row + 4 * i);
-        copy_chunk(to + 4 * kQueries + 16 * i, p.row_dot + row + 4 * i);
+        copy_chunk(to + 4 * kQueries + 16 * i, p.delta + row + 4 * i);
       }
     }
     commit_copies();
   };
 
-  load_rows<kKeys, kThreads>(k_tile, Inputs(p.k, work.batch, work.head), first_key, p.keys);
-  load_rows<kKeys, kThreads>(v_tile, Inputs(p.v, work.batch, work.head), first_key, p.keys);
+  load_rows<kKeys, kThreads>(k_tile, Inputs(p.k, own.batch, own.head), first_key, p.keys);
+  load_rows<kKeys, kThreads>(v_tile, Inputs(p.v, own.batch, own.head), first_key, p.keys);
   load_step(0);
 
   float scale[kM], k_factor[kM], v_factor[kM];
@@ -96,8 +97,8 @@ flash_backward_keys(const __grid_constant__ FlashBackwardParams p) {
     const unsigned shifts = stage + 2 * kQueryBytes;
     const int tile = begin + step % (end - begin);
     const int first_query = tile * kQueries + part_query;
-    const int head = work.head * p.group + step / (end - begin);
-    const int head_number = work.batch * p.heads + head;
+    const int head = own.head * p.group + step / (end - begin);
+    const int head_number = own.batch * p.heads + head;
     const Factors q_factors(p.q_factors, head_number, p.queries);
     const Factors d_out_factors(p.d_out_factors, head_number, p.queries);
     Accumulator weights[kM][kPartTiles] = {}, d_scores[kM][kPartTiles] = {};
@@ -117,11 +118,11 @@ flash_backward_keys(const __grid_constant__ FlashBackwardParams p) {
     const int key = first_key + warp_key;
     const Span common = {visible.queries_of(key + 16 * kM - 1).first, visible.queries_of(key).last};
     if (key + 16 * kM > p.keys || !common.covers(first_query, first_query + kPart))
-      hide(weights, key, first_query, [&](int row) { return visible.queries_of(row); });
+      mask_scores(weights, key, first_query, [&](int row) { return visible.queries_of(row); });
     // The scores at which the gradient of the score function is taken.
     Accumulator products[kFunction ? kM : 1][kFunction ? kPartTiles : 1];
     const auto place = [&](int m, int n, int i) {
-      return ScorePlace{p.operands, work.batch, head,
+      return ScorePlace{p.operands, own.batch, head,
                         min(first_query + 8 * n + column_in_tile(i), p.queries - 1),
                         min(key + 16 * m + row_in_tile(i), p.keys - 1)};
     };
@@ -149,24 +150,24 @@ flash_backward_keys(const __grid_constant__ FlashBackwardParams p) {
     float largest[kM] = {};
 #pragma unroll
     for (int n = 0; n < kPartTiles; ++n) {
-      float dot[2];
-      load_floats(dot[0], dot[1], shifts + 4 * (kQueries + part_query + 8 * n + 2 * (lane() % 4)));
+      float delta[2];
+      load_floats(delta[0], delta[1], shifts + 4 * (kQueries + part_query + 8 * n + 2 * (lane() % 4)));
       const float d_out_factor = d_out_factors(first_query + 8 * n, p.queries);
 #pragma unroll
       for (int m = 0; m < kM; ++m)
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           float& d_score = d_scores[m][n].v[i];
-          d_score = weights[m][n].v[i] * (d_score * (d_out_factor * v_factor[m]) - dot[i % 2]);
+          d_score = weights[m][n].v[i] * (d_score * (d_out_factor * v_factor[m]) - delta[i % 2]);
           if constexpr (kFunction) {
             const float product = products[m][n].v[i];
             d_score = product == -infinity() ? 0 : score_gradient(place(m, n, i), product, d_score);
           }
-          if (!kPlain) largest[m] = fmaxf(largest[m], fabsf(d_score));
+          if (!kIs16Bit) largest[m] = fmaxf(largest[m], fabsf(d_score));
         }
     }
-    float top[kM] = {};  // the factors that undo the scaling of d_scores for planes
-    if (!kPlain) {
+    float plane_scale[kM] = {};  // the factors that undo the scaling of d_scores for planes
+    if (!kIs16Bit) {
 #pragma unroll
       for (int m = 0; m < kM; ++m) {
         const float to_top = scale_to_top(warp_max(largest[m]));
@@ -174,9 +175,9 @@ flash_backward_keys(const __grid_constant__ FlashBackwardParams p) {
         for (int n = 0; n < kPartTiles; ++n)
 #pragma unroll
           for (int i = 0; i < 4; ++i) d_scores[m][n].v[i] *= to_top;
-        top[m] = inverse_power(to_top) * 0x1p-14f;
+        plane_scale[m] = inverse_power(to_top) * 0x1p-14f;
         if ((kSinglePass || kSplit > 1) && lane() == 0)
-          store_float(tops + 4 * ((warp_key / 16 + m) * kParts + part), top[m]);
+          store_float(plane_scales + 4 * ((warp_key / 16 + m) * kParts + part), plane_scale[m]);
       }
     }
 
@@ -220,8 +221,8 @@ flash_backward_keys(const __grid_constant__ FlashBackwardParams p) {
       return d_out_factors(tile_query + 16 * q, p.queries) * 0x1p-14f;
     });
     add_product(d_k, d_scores, d_score_tile, q_tile, [&](int m, int q) {
-      const float back = kSplit == 1 ? top[m]
-                                     : load_float(tops + 4 * ((warp_key / 16 + m) * kParts + 16 * q / kPart));
+      const float back = kSplit == 1 ? plane_scale[m]
+                                     : load_float(plane_scales + 4 * ((warp_key / 16 + m) * kParts + 16 * q / kPart));
       return q_factors(tile_query + 16 * q, p.queries) * back;
     });
 
@@ -231,7 +232,7 @@ flash_backward_keys(const __grid_constant__ FlashBackwardParams p) {
     if constexpr (kSinglePass) {
       QuerySums<kQueries, kWarps> sums;
       sums.multiply_all<kKeys>(d_score_tile, k_tile, [&](int row, int k) {
-        return k_factors(first_key + k, p.keys) * load_float(tops + 4 * (k / 16 * kParts + row / kPart));
+        return k_factors(first_key + k, p.keys) * load_float(plane_scales + 4 * (k / 16 * kParts + row / kPart));
       });
       const long long number = static_cast<long long>(head_number) * p.query_tiles + tile;
       sums.add_to(p.d_q_sum + number * (kQueries * kHeadDim));
@@ -241,7 +242,7 @@ flash_backward_keys(const __grid_constant__ FlashBackwardParams p) {
   // Staged in shared memory, so that rows are written 16 bytes at a time.
   wait_for_copies<0>();
   __syncthreads();
-  const Work same(p.key_tiles, p.key_heads, p.batches, p.heads_at_once, false);
+  const BlockTile same(p.key_tiles, p.key_heads, p.batches, p.heads_at_once, false);
   const int first_row = same.tile * kKeys;
   const Outputs d_k_out(p.d_k, same.batch, same.head), d_v_out(p.d_v, same.batch, same.head);
   put_results(d_k, k_tile, d_k_out, first_row, p.keys, warp_key, part_column,

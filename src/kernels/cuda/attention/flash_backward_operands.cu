@@ -60,7 +60,8 @@ flash_backward_operands(const __grid_constant__ FlashBackwardParams p) {
     const Factors k_factors(p.k_factors, key_head_number, p.keys);
     const Factors v_factors(p.v_factors, key_head_number, p.keys);
     Accumulator scores[1][kTiles] = {}, d_weights[1][kTiles] = {};
-    const auto multiply_rows = [&](Accumulator(&result)[1][kTiles], const FlashTensor& queries, const FlashTensor& keys) {
+    const auto multiply_rows = [&](Accumulator(&result)[1][kTiles], const FlashTensor& queries,
+                                   const FlashTensor& keys) {
       __syncthreads();
       load_rows<kTile, kThreads>(left, Inputs(queries, batch, head), first_query, p.queries);
       load_rows<kTile, kThreads>(right, Inputs(keys, batch, key_head), first_key, p.keys);
@@ -72,11 +73,11 @@ flash_backward_operands(const __grid_constant__ FlashBackwardParams p) {
           [&](FragmentB<Element>(&b)[2], int step, int n) { load_b_pair(b, right, 8 * n, step * kStep); });
     };
     multiply_rows(scores, p.q, p.k);
-    hide(scores, warp_query, first_key, [&](int query) { return visible.keys_of(query); });
+    mask_scores(scores, warp_query, first_key, [&](int query) { return visible.keys_of(query); });
     multiply_rows(d_weights, p.d_out_planes, p.v);
     const float q_factor = q_factors(warp_query, p.queries), d_out_factor = d_out_factors(warp_query, p.queries);
     const float* shifts = p.row_shift + static_cast<long long>(head_number) * p.padded_queries;
-    const float* dots = p.row_dot + static_cast<long long>(head_number) * p.padded_queries;
+    const float* deltas = p.delta + static_cast<long long>(head_number) * p.padded_queries;
 #pragma unroll
     for (int n = 0; n < kTiles; ++n)
 #pragma unroll
@@ -87,7 +88,7 @@ flash_backward_operands(const __grid_constant__ FlashBackwardParams p) {
         const ScorePlace at = {p.operands, batch, head, query, key};
         const float d_weight = d_weights[0][n].v[i] * (v_factors(first_key + 8 * n, p.keys) * d_out_factor);
         const float weight = exp2(at_most(score_value(at, product) * p.scale_log2 - shifts[query], 0));
-        sums[n].v[i] += score_gradient(at, product, weight * (d_weight - dots[query]));
+        sums[n].v[i] += score_gradient(at, product, weight * (d_weight - deltas[query]));
       }
   }
 

@@ -17,13 +17,13 @@ constexpr int kTileBytes = Rows::bytes(kKeys);
 extern "C" __global__ void __launch_bounds__(kThreads, BLOCKS)
 flash_backward_queries(const __grid_constant__ FlashBackwardParams p) {
   wait_for_earlier_kernels();
-  const Work work((p.queries + kQueries - 1) / kQueries, p.heads, p.batches, p.heads_at_once, kMasked);
-  const int first_query = work.tile * kQueries;
+  const BlockTile own((p.queries + kQueries - 1) / kQueries, p.heads, p.batches, p.heads_at_once, kMasked);
+  const int first_query = own.tile * kQueries;
   const int warp_row = warp() * 16 * kM;
-  const int key_head = work.head / p.group;
-  const Inputs keys(p.k, work.batch, key_head);
-  const Inputs values(p.v, work.batch, key_head);
-  const int head_number = work.batch * p.heads + work.head;
+  const int key_head = own.head / p.group;
+  const Inputs keys(p.k, own.batch, key_head);
+  const Inputs values(p.v, own.batch, key_head);
+  const int head_number = own.batch * p.heads + own.head;
   const int key_head_number = head_number / p.group;
   const Factors q_factors(p.q_factors, head_number, p.queries);
   const Factors d_out_factors(p.d_out_factors, head_number, p.queries);
@@ -45,11 +45,11 @@ flash_backward_queries(const __grid_constant__ FlashBackwardParams p) {
     }
     commit_copies();
   };
-  load_rows<kQueries, kThreads>(q_tile, Inputs(p.q, work.batch, work.head), first_query, p.queries);
-  load_rows<kQueries, kThreads>(d_out_tile, Inputs(p.d_out_planes, work.batch, work.head), first_query, p.queries);
+  load_rows<kQueries, kThreads>(q_tile, Inputs(p.q, own.batch, own.head), first_query, p.queries);
+  load_rows<kQueries, kThreads>(d_out_tile, Inputs(p.d_out_planes, own.batch, own.head), first_query, p.queries);
   load_step(0, begin);
 
-  float shift[kM][2], dot[kM][2], scale[kM], q_factor[kM], d_out_factor[kM];
+  float shift[kM][2], delta[kM][2], scale[kM], q_factor[kM], d_out_factor[kM];
   const long long rows = static_cast<long long>(head_number) * p.padded_queries;
 #pragma unroll
   for (int m = 0; m < kM; ++m) {
@@ -61,7 +61,7 @@ flash_backward_queries(const __grid_constant__ FlashBackwardParams p) {
       const int query = first_query + warp_row + 16 * m + lane() / 4 + 8 * i;
       const bool present = query < p.queries;
       shift[m][i] = present ? p.row_shift[rows + query] : infinity();
-      dot[m][i] = present ? p.row_dot[rows + query] : 0;
+      delta[m][i] = present ? p.delta[rows + query] : 0;
     }
   }
 
@@ -96,9 +96,9 @@ flash_backward_queries(const __grid_constant__ FlashBackwardParams p) {
     const int warp_query = first_query + warp_row;
     const Span common = {visible.keys_of(warp_query + 16 * kM - 1).first, visible.keys_of(warp_query).last};
     if (!common.covers(key, key + kKeys))
-      hide(weights, warp_query, key, [&](int query) { return visible.keys_of(query); });
+      mask_scores(weights, warp_query, key, [&](int query) { return visible.keys_of(query); });
     multiply_rows(d_scores, d_out_tile, v_tile(stage));
-    float top[kM];  // the factors that scale gradients of scores for planes, then their inverses
+    float plane_scale[kM];  // the factors that scale gradients of scores for planes, then their inverses
 #pragma unroll
     for (int m = 0; m < kM; ++m) {
       float largest = 0;
@@ -109,22 +109,22 @@ flash_backward_queries(const __grid_constant__ FlashBackwardParams p) {
           const float product = weights[m][n].v[i] * k_factor[n / 2];
           const float d_weight = d_scores[m][n].v[i] * (v_factor[n / 2] * d_out_factor[m]);
           float& d_score = d_scores[m][n].v[i];
-          const ScorePlace at = {p.operands, work.batch, work.head,
+          const ScorePlace at = {p.operands, own.batch, own.head,
                                  min(warp_query + 16 * m + row_in_tile(i), p.queries - 1),
                                  min(key + 8 * n + column_in_tile(i), p.keys - 1)};
-          const bool hidden = kFunction && product == -infinity();
-          const float score = kFunction && !hidden ? score_value(at, product * q_factor[m]) : product;
-          d_score = exp2(at_most(score * scale[m] - shift[m][i / 2], 0)) * (d_weight - dot[m][i / 2]);
-          if (kFunction) d_score = hidden ? 0 : score_gradient(at, product * q_factor[m], d_score);
+          const bool masked = kFunction && product == -infinity();
+          const float score = kFunction && !masked ? score_value(at, product * q_factor[m]) : product;
+          d_score = exp2(at_most(score * scale[m] - shift[m][i / 2], 0)) * (d_weight - delta[m][i / 2]);
+          if (kFunction) d_score = masked ? 0 : score_gradient(at, product * q_factor[m], d_score);
           largest = fmaxf(largest, fabsf(d_score));
         }
-      top[m] = kPlain ? 1 : scale_to_top(warp_max(largest));
-      if (!kPlain)
+      plane_scale[m] = kIs16Bit ? 1 : scale_to_top(warp_max(largest));
+      if (!kIs16Bit)
 #pragma unroll
         for (int n = 0; n < kScoreTiles; ++n)
 #pragma unroll
-          for (int i = 0; i < 4; ++i) d_scores[m][n].v[i] *= top[m];
-      top[m] = inverse_power(top[m]);
+          for (int i = 0; i < 4; ++i) d_scores[m][n].v[i] *= plane_scale[m];
+      plane_scale[m] = inverse_power(plane_scale[m]);
     }
 
     multiply_tiles<Element, kKeys / kStep, false>(
@@ -136,7 +136,7 @@ flash_backward_queries(const __grid_constant__ FlashBackwardParams p) {
         [&](FragmentB<Element>(&b)[2], int step, int n) {
           load_b_pair_transposed(b, k_tile(stage), step * kStep, 8 * n);
         },
-        [&](int m, int step) { return k_factor[step] * top[m]; });
+        [&](int m, int step) { return k_factor[step] * plane_scale[m]; });
     if (kStages == 1) {
       __syncthreads();
       load_step(0, key + kKeys);
@@ -145,7 +145,7 @@ flash_backward_queries(const __grid_constant__ FlashBackwardParams p) {
     }
   }
 
-  const Outputs out(p.d_q, work.batch, work.head);
+  const Outputs out(p.d_q, own.batch, own.head);
   put_results(d_q, q_tile, out, first_query, p.queries, warp_row, 0, [&](int, int) { return p.scale; });
   __syncwarp();
   store_rows<16 * kM>(q_tile, out, first_query, p.queries, warp_row);

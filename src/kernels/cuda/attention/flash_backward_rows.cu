@@ -1,8 +1,8 @@
 // The kernels before and after the tiles of the backward. The first computes, for each query, sum(dO * O) and the
 // log-sum-exp in base 2, and clears sums; the last converts dQ to rows.
 //
-// Constants beside those of flash_common.cuh: QUERIES (of a tile of the single-pass kernel), SINGLE_PASS, COUNTED (that
-// kernel converts dQ to rows itself), SUMS (tensors of operand sums to be cleared).
+// Constants beside those of flash_common.cuh: QUERIES (of a tile of the single-pass kernel), SINGLE_PASS, CONVERTS_DQ
+// (that kernel converts dQ to rows itself), SUMS (tensors of operand sums to be cleared).
 #include "flash_common.cuh"
 #include "flash_query_sums.cuh"
 
@@ -26,14 +26,15 @@ flash_backward_begin(const __grid_constant__ FlashBackwardParams p) {
   for (int k = 0; k < SUMS; ++k)
     for (long long i = thread; i < p.sums[k].count; i += static_cast<long long>(gridDim.x) * kThreads)
       p.sums[k].data[i] = 0;
-  if (COUNTED && thread < static_cast<long long>(p.batches) * p.key_heads * kCountsOfHead) p.part_counts[thread] = 0;
+  if (CONVERTS_DQ && thread < static_cast<long long>(p.batches) * p.key_heads * kCountsOfHead)
+    p.part_counts[thread] = 0;
   const long long row = thread / kLanes;
   const int part = threadIdx.x % kLanes;
   const long long number = row / p.padded_queries;  // of the head
   const int query = int(row % p.padded_queries);
   if (number >= static_cast<long long>(p.batches) * p.heads) return;
 
-  float dot = 0;
+  float delta = 0;
   if (query < p.queries) {
     const int batch = int(number / p.heads), head = int(number % p.heads);
     const Outputs out(p.out, batch, head), d_out(p.d_out, batch, head);
@@ -44,22 +45,22 @@ flash_backward_begin(const __grid_constant__ FlashBackwardParams p) {
         uint4 a = *reinterpret_cast<const uint4*>(x + column), b = *reinterpret_cast<const uint4*>(y + column);
         const Result *u = reinterpret_cast<Result*>(&a), *v = reinterpret_cast<Result*>(&b);
 #pragma unroll
-        for (int i = 0; i < kPack; ++i) dot += widen(u[i]) * widen(v[i]);
+        for (int i = 0; i < kPack; ++i) delta += widen(u[i]) * widen(v[i]);
       } else {
         for (int c = column; c < min(column + kPack, kWidth); ++c)
-          dot += widen(x[c * out.column]) * widen(y[c * d_out.column]);
+          delta += widen(x[c * out.column]) * widen(y[c * d_out.column]);
       }
     }
   }
 #pragma unroll
-  for (int offset = kLanes / 2; offset > 0; offset /= 2) dot += __shfl_xor_sync(~0u, dot, offset);
+  for (int offset = kLanes / 2; offset > 0; offset /= 2) delta += __shfl_xor_sync(~0u, delta, offset);
   if (part == 0) {
     // A query that sees nothing, or beyond the last one, gets a shift for which every weight is 0.
     const float sum = query < p.queries ? p.log_sum_exp[number * p.queries + query] : -infinity();
     p.row_shift[row] = sum == -infinity() ? infinity() : sum * kLog2e;
-    p.row_dot[row] = dot;
+    p.delta[row] = delta;
   }
-  if (SINGLE_PASS && (!COUNTED || number < static_cast<long long>(p.sum_heads) * p.group))
+  if (SINGLE_PASS && (!CONVERTS_DQ || number < static_cast<long long>(p.sum_heads) * p.group))
     for (int i = part * 4; i < kHeadDim; i += kLanes * 4)
       *reinterpret_cast<float4*>(p.d_q_sum + row * kHeadDim + i) = make_float4(0, 0, 0, 0);
 }

@@ -30,21 +30,21 @@ flash_backward_warpgroups(const __grid_constant__ FlashBackwardParams p) {
     return;
   }
 
-  take_registers<kGradientRegisters>();
+  increase_registers<kGradientRegisters>();
   const int row = 64 * warpgroup, warp_row = 16 * warp();
   Accumulator d_k[1][kWidthTiles] = {}, d_v[1][kWidthTiles] = {};
   fence_registers(d_k[0]);
   fence_registers(d_v[0]);
-  const Block::KeyRows k_tile = block.k_place.take(0), v_tile = block.v_place.tile(0);
+  const Block::KeyRows k_tile = block.k_place.wait_full(0), v_tile = block.v_place.tile(0);
   {
-    const Work work = block.work();
-    const int key = work.tile * Block::kKeyCount + warp_row;
-    Block::Steps steps(p, block.visible, work);
-    if (steps.count > 0) block.v_place.take(0);
+    const BlockTile own = block.block_tile();
+    const int key = own.tile * Block::kKeyCount + warp_row;
+    Block::Steps steps(p, block.visible, own);
+    if (steps.count > 0) block.v_place.wait_full(0);
     for (int step = 0; step < steps.count; ++step) {
       FragmentA<Element> weights[kQuerySteps], d_scores[kQuerySteps];
       ScoreChain<kScoreTiles> chain;
-      FirstScore first = {work.batch, steps.head, steps.tile * kQueries, key};
+      FirstScore first = {own.batch, steps.head, steps.tile * kQueries, key};
       // Otherwise the compiler keeps values of the keys from step to step, more than registers hold.
       if constexpr (kSkips) asm volatile("" : "+r"(first.key));
       const auto add_up = [&](const Accumulator(&d_values)[kScoreTiles]) {
@@ -54,31 +54,31 @@ flash_backward_warpgroups(const __grid_constant__ FlashBackwardParams p) {
           add_operand_gradients(d_values, p, [&](int n, int i) { return again.place(p, n, i); });
         }
       };
-      const auto q_tile = block.q_ring.take(step);
+      const auto q_tile = block.q_ring.wait_full(step);
       const auto weigh_tile = [&](Accumulator(&scores)[1][kScoreTiles]) {
         fence_registers(scores[0]);
         weigh(scores, chain, p, block.visible, first, block.shifts(step));
       };
       Accumulator scores[1][kScoreTiles];
       Block::multiply_rows(scores[0], k_tile, row, q_tile);
-      wait_for_products<1>();  // dK of the step before, and the products before it
+      wgmma_wait<1>();  // dK of the step before, and the products before it
       if (step > 0) block.q_ring.release(step - 1);
       if constexpr (kSideBySide) {
         if (step > 0) block.d_out_ring.release(step - 1);
         Accumulator d_weights[kScoreTiles];
-        const auto d_out_tile = block.d_out_ring.take(step);
+        const auto d_out_tile = block.d_out_ring.wait_full(step);
         Block::multiply_rows(d_weights, v_tile, row, d_out_tile);
-        wait_for_products<1>();
+        wgmma_wait<1>();
         weigh_tile(scores);
-        wait_for_products<0>();
+        wgmma_wait<0>();
         fence_registers(d_weights);
-        differentiate(d_weights, block.dots(step), [&](int n) { return chain.times(n, scores[0][n]); });
+        differentiate(d_weights, block.deltas(step), [&](int n) { return chain.times(n, scores[0][n]); });
         add_up(d_weights);
         pack(weights, scores[0]);
         Block::add_product(d_v[0], weights, d_out_tile);
-        block.pack_and_hand_over(d_scores, d_weights, step, warp_row);
+        block.pack_and_commit(d_scores, d_weights, step, warp_row);
       } else {
-        wait_for_products<0>();
+        wgmma_wait<0>();
         weigh_tile(scores);
         pack(weights, scores[0]);
         if constexpr (kChained) {
@@ -87,30 +87,30 @@ flash_backward_warpgroups(const __grid_constant__ FlashBackwardParams p) {
           pack(d_scores, scores[0]);
           block.park(d_scores, step, warp_row);
         }
-        const auto d_out_tile = block.d_out_ring.take(step);
+        const auto d_out_tile = block.d_out_ring.wait_full(step);
         Block::multiply_rows(scores[0], v_tile, row, d_out_tile);
         Block::add_product(d_v[0], weights, d_out_tile);
-        wait_for_products<0>();
+        wgmma_wait<0>();
         fence_registers(scores[0]);
         if constexpr (kChained) block.unpark(d_scores, step, warp_row);
-        differentiate(scores[0], block.dots(step), [&](int n) { return unpacked(kChained ? d_scores : weights, n); });
+        differentiate(scores[0], block.deltas(step), [&](int n) { return unpacked(kChained ? d_scores : weights, n); });
         add_up(scores[0]);
         block.d_out_ring.release(step);
-        block.pack_and_hand_over(d_scores, scores[0], step, warp_row);
+        block.pack_and_commit(d_scores, scores[0], step, warp_row);
       }
       Block::add_product(d_k[0], d_scores, q_tile);
       steps.next();
     }
   }
-  wait_for_products<0>();
+  wgmma_wait<0>();
   fence_registers(d_k[0]);
   fence_registers(d_v[0]);
 
   // Staged in shared memory, so that rows are written 16 bytes at a time.
   block.wait_for_all();
-  const Work work = block.work();
-  const int first_key = work.tile * Block::kKeyCount;
-  const Outputs d_k_out(p.d_k, work.batch, work.head), d_v_out(p.d_v, work.batch, work.head);
+  const BlockTile own = block.block_tile();
+  const int first_key = own.tile * Block::kKeyCount;
+  const Outputs d_k_out(p.d_k, own.batch, own.head), d_v_out(p.d_v, own.batch, own.head);
   put_results(d_k, k_tile, d_k_out, first_key, p.keys, warp_row, 0, [&](int, int) { return p.scale; });
   put_results(d_v, v_tile, d_v_out, first_key, p.keys, warp_row, 0, [](int, int) { return 1.0f; });
   __syncwarp();

@@ -13,8 +13,8 @@
 // registers for dV = P^T dO and dK = dS^T Q.
 //
 // Constants beside those of flash_common.cuh: STAGES (tiles of queries, and as many of dO, in shared memory),
-// SINGLE_PASS (dQ is computed as well), COUNTED (the last block that adds to some queries converts their dQ to rows,
-// and no kernel follows).
+// SINGLE_PASS (dQ is computed as well), CONVERTS_DQ (the last block that adds to some queries converts their dQ to
+// rows, and no kernel follows).
 #pragma once
 
 #include "flash_chain.cuh"
@@ -27,7 +27,7 @@
 namespace ridgeline {
 
 constexpr int kQueries = 64, kStages = STAGES;
-constexpr bool kSinglePass = SINGLE_PASS, kCounted = COUNTED;
+constexpr bool kSinglePass = SINGLE_PASS, kConvertsDq = CONVERTS_DQ;
 constexpr int kScoreTiles = kQueries / 8, kWidthTiles = kHeadDim / 8;
 constexpr int kQuerySteps = kQueries / kStep;
 
@@ -52,41 +52,42 @@ struct QuerySteps {
     return {visible.queries_of(first_key).first, visible.queries_of(last_key).last};
   }
 
-  __device__ QuerySteps(const FlashBackwardParams& p, const Visible& visible, const Work& work) {
-    Span any = seeing(visible, work.tile);
+  __device__ QuerySteps(const FlashBackwardParams& p, const Visible& visible, const BlockTile& own) {
+    Span any = seeing(visible, own.tile);
     if constexpr (kSkips) {
-      const Span seen = seen_by<kKeys>(p.seen_queries, work.batch, work.head, p.key_heads, work.tile * kKeys, p.keys, p.queries);
-      any = {max(any.first, seen.first), min(any.last, seen.last)};
+      const Span range = visible_range<kKeys>(p.visible_queries, own.batch, own.head, p.key_heads, own.tile * kKeys,
+                                              p.keys, p.queries);
+      any = {max(any.first, range.first), min(any.last, range.last)};
     }
     begin = any.first / kQueries;
     end = (any.last + kQueries - 1) / kQueries;
     const int tiles = max(end - begin, 0);
     count = tiles * p.group;
-    start = kMasked || tiles == 0 ? begin : begin + work.tile % tiles;
-    tile = start, head = work.head * p.group;
+    start = kMasked || tiles == 0 ? begin : begin + own.tile % tiles;
+    tile = start, head = own.head * p.group;
   }
   __device__ __forceinline__ void next() {
     if (++tile == end) tile = begin;
     if (tile == start) ++head;
   }
-  __device__ __forceinline__ int head_number(const FlashBackwardParams& p, const Work& work) const {
-    return work.batch * p.heads + head;
+  __device__ __forceinline__ int head_number(const FlashBackwardParams& p, const BlockTile& own) const {
+    return own.batch * p.heads + head;
   }
-  __device__ __forceinline__ static int key_head_number(const FlashBackwardParams& p, const Work& work) {
-    return work.batch * p.key_heads + work.head;
+  __device__ __forceinline__ static int key_head_number(const FlashBackwardParams& p, const BlockTile& own) {
+    return own.batch * p.key_heads + own.head;
   }
-  // The place of the tile's first query in row_shift and row_dot.
-  __device__ __forceinline__ long long row(const FlashBackwardParams& p, const Work& work) const {
-    return static_cast<long long>(head_number(p, work)) * p.padded_queries + tile * kQueries;
+  // The place of the tile's first query in row_shift and delta.
+  __device__ __forceinline__ long long row(const FlashBackwardParams& p, const BlockTile& own) const {
+    return static_cast<long long>(head_number(p, own)) * p.padded_queries + tile * kQueries;
   }
   // The tile's sums of dQ.
-  __device__ __forceinline__ float* sums(const FlashBackwardParams& p, const Work& work) const {
-    return sums_of(p, work, head - work.head * p.group) + tile * (kQueries * kHeadDim);
+  __device__ __forceinline__ float* sums(const FlashBackwardParams& p, const BlockTile& own) const {
+    return sums_of(p, own, head - own.head * p.group) + tile * (kQueries * kHeadDim);
   }
   // The sums of dQ of a head of the group.
-  __device__ __forceinline__ static float* sums_of(const FlashBackwardParams& p, const Work& work, int head) {
-    const int number = key_head_number(p, work);
-    const long long place = kCounted ? number % p.sum_heads : number;
+  __device__ __forceinline__ static float* sums_of(const FlashBackwardParams& p, const BlockTile& own, int head) {
+    const int number = key_head_number(p, own);
+    const long long place = kConvertsDq ? number % p.sum_heads : number;
     return p.d_q_sum + (place * p.group + head) * p.query_tiles * (kQueries * kHeadDim);
   }
 };
@@ -110,10 +111,10 @@ __device__ __forceinline__ void weigh(Accumulator (&scores)[1][kTiles], ScoreCha
                                       const FlashBackwardParams& p, const Visible& visible, FirstScore first,
                                       unsigned shifts) {
   chain.apply(scores[0], [&](int n, int i) { return first.place(p, n, i); });
-  constexpr bool kHidesQueries = kMasked || kFunction;
+  constexpr bool kMasksQueries = kMasked || kFunction;
   const Span common = {visible.queries_of(first.key + 15).first, visible.queries_of(first.key).last};
-  if (first.key + 16 > p.keys || (kHidesQueries && !common.covers(first.query, first.query + 8 * kTiles)))
-    hide(scores, first.key, kHidesQueries ? first.query : 0, [&](int row) { return visible.queries_of(row); });
+  if (first.key + 16 > p.keys || (kMasksQueries && !common.covers(first.query, first.query + 8 * kTiles)))
+    mask_scores(scores, first.key, kMasksQueries ? first.query : 0, [&](int row) { return visible.queries_of(row); });
 #pragma unroll
   for (int n = 0; n < kTiles; ++n) {
     float shift[2];
@@ -123,18 +124,18 @@ __device__ __forceinline__ void weigh(Accumulator (&scores)[1][kTiles], ScoreCha
   }
 }
 
-// Turns gradients of weights into gradients of scores, P (dP - dot). `dots`: sum(dO * O) of the queries, in shared
+// Turns gradients of weights into gradients of scores, P (dP - delta). `deltas`: sum(dO * O) of the queries, in shared
 // memory; weights_of(n) returns tile n of P.
 template <class WeightsOf>
-__device__ __forceinline__ void differentiate(Accumulator (&d_weights)[kScoreTiles], unsigned dots,
+__device__ __forceinline__ void differentiate(Accumulator (&d_weights)[kScoreTiles], unsigned deltas,
                                               WeightsOf weights_of) {
 #pragma unroll
   for (int n = 0; n < kScoreTiles; ++n) {
-    float dot[2];
-    load_floats(dot[0], dot[1], dots + 4 * (8 * n + 2 * (lane() % 4)));
+    float delta[2];
+    load_floats(delta[0], delta[1], deltas + 4 * (8 * n + 2 * (lane() % 4)));
     const Accumulator weights = weights_of(n);
 #pragma unroll
-    for (int i = 0; i < 4; ++i) d_weights[n].v[i] = weights.v[i] * (d_weights[n].v[i] - dot[i % 2]);
+    for (int i = 0; i < 4; ++i) d_weights[n].v[i] = weights.v[i] * (d_weights[n].v[i] - delta[i % 2]);
   }
 }
 
@@ -153,7 +154,7 @@ struct BackwardBlock {
   using KeyRows = Panels<kKeys, kHeadDim>;
   using QueryRows = Panels<kQueries, kHeadDim>;
   using KeyPlace = TileRing<KeyRows, 1>;
-  using QueryRing = TileRing<QueryRows, kStages, true>;  // plain loads read the shifts and dots beside it
+  using QueryRing = TileRing<QueryRows, kStages, true>;  // plain loads read the shifts and deltas beside it
   using DScoreRing = TileRing<Panels<kKeys, kQueries>, 2, (kDiagonals > 0)>;  // diagonals are read by plain loads
   // dQ is computed one panel at a time.
   static constexpr int kPanelTiles = (kHeadDim < kPanel ? kHeadDim : kPanel) / 8;
@@ -168,7 +169,7 @@ struct BackwardBlock {
   const KeyPlace v_place = ring_after<KeyPlace>(k_place);
   const QueryRing q_ring = ring_after<QueryRing>(v_place), d_out_ring = ring_after<QueryRing>(q_ring);
   const DScoreRing d_score_ring = ring_after<DScoreRing>(d_out_ring);
-  const unsigned numbers = d_score_ring.barriers + DScoreRing::kBarrierBytes;  // shifts, then dots of each stage
+  const unsigned numbers = d_score_ring.barriers + DScoreRing::kBarrierBytes;  // shifts, then deltas of each stage
   const unsigned end = numbers + 2 * kStages * 4 * kQueries;  // diagonal sums or the wide kernel's weights follow
 
   __device__ __forceinline__ explicit BackwardBlock(const FlashBackwardParams& params)
@@ -181,20 +182,20 @@ struct BackwardBlock {
     q_ring.set_up(1, 4 * kGradients);
     d_out_ring.set_up(1, 4 * kGradients);
     d_score_ring.set_up(kWriters * DScoreRing::kLanes, 4 + (kDiagonals > 0 ? kDiagonalWarps : 0));
-    publish_barriers();
+    fence_barrier_init();
   }
 
   __device__ __forceinline__ unsigned shifts(int step) const { return numbers + step % kStages * (4 * kQueries); }
-  __device__ __forceinline__ unsigned dots(int step) const { return shifts(step) + kStages * (4 * kQueries); }
+  __device__ __forceinline__ unsigned deltas(int step) const { return shifts(step) + kStages * (4 * kQueries); }
   // Recomputed by every warpgroup, and again at the end: registers are scarcer than instructions.
-  __device__ __forceinline__ Work work() const {
-    return Work(p.key_tiles, p.key_heads, p.batches, p.heads_at_once, false);
+  __device__ __forceinline__ BlockTile block_tile() const {
+    return BlockTile(p.key_tiles, p.key_heads, p.batches, p.heads_at_once, false);
   }
 
   // The work of warpgroups other than those that compute dK and dV.
   __device__ __forceinline__ void serve(int warpgroup) const {
     if (warpgroup == kLoads) {
-      give_registers<kLoadsRegisters>();
+      decrease_registers<kLoadsRegisters>();
       const int number = __shfl_sync(~0u, warp() % 4, 0);  // known to be uniform in a warp
       if (number == 0) {
         if (lane() == 0) load_all();
@@ -203,49 +204,50 @@ struct BackwardBlock {
         if (number <= kDiagonalWarps) add_diagonals((number - 1) * DiagonalSums::kKeys);
       }
     } else {
-      give_registers<kDQueriesRegisters>();
+      decrease_registers<kDQueriesRegisters>();
       if (kSinglePass) add_d_queries();
     }
   }
 
   __device__ __forceinline__ void load_all() const {
     const unsigned long long policy = evict_last();
-    const Work mine = work();
-    Steps steps(p, visible, mine);
+    const BlockTile own = block_tile();
+    Steps steps(p, visible, own);
     const auto load_keys = [&](const KeyPlace& place, const TensorMap& map) {
-      place.fill(0, KeyRows::kBytes, [&](KeyRows tile, PhaseBarrier arrived) {
-        copy_tile(tile, map, {mine.tile * kKeys, mine.head, mine.batch}, arrived, policy);
+      place.fill(0, KeyRows::kBytes, [&](KeyRows tile, MBarrier arrived) {
+        copy_tile(tile, map, {own.tile * kKeys, own.head, own.batch}, arrived, policy);
       });
     };
-    const auto load_queries = [&](const QueryRing& ring, int step, const TensorMap& map, const float* from, unsigned to) {
+    const auto load_queries = [&](const QueryRing& ring, int step, const TensorMap& map, const float* from,
+                                  unsigned to) {
       constexpr int kNumbersBytes = 4 * kQueries;
-      ring.fill(step, QueryRows::kBytes + kNumbersBytes, [&](QueryRows tile, PhaseBarrier arrived) {
-        copy_tile(tile, map, {steps.tile * kQueries, steps.head, mine.batch}, arrived, policy);
-        copy_bytes(to, from + steps.row(p, mine), kNumbersBytes, arrived);
+      ring.fill(step, QueryRows::kBytes + kNumbersBytes, [&](QueryRows tile, MBarrier arrived) {
+        copy_tile(tile, map, {steps.tile * kQueries, steps.head, own.batch}, arrived, policy);
+        copy_bytes(to, from + steps.row(p, own), kNumbersBytes, arrived);
       });
     };
     load_keys(k_place, p.k_map);
     for (int step = 0; step < steps.count; ++step) {
       load_queries(q_ring, step, p.q_map, p.row_shift, shifts(step));
       if (step == 0) load_keys(v_place, p.v_map);
-      load_queries(d_out_ring, step, p.d_out_map, p.row_dot, dots(step));
+      load_queries(d_out_ring, step, p.d_out_map, p.delta, deltas(step));
       steps.next();
     }
   }
 
   // Adds up the gradients of the warp's keys, from `row` of the block on, along diagonals.
   __device__ __forceinline__ void add_diagonals(int row) const {
-    const Work mine = work();
-    Steps steps(p, visible, mine);
+    const BlockTile own = block_tile();
+    Steps steps(p, visible, own);
     DiagonalSums sums{end + row / DiagonalSums::kKeys * DiagonalSums::kBytes};
     for (int step = 0; step < steps.count; ++step) {
-      sums.add_up(d_score_ring.take(step), row, [&] { d_score_ring.release(step); });
-      const int first = mine.tile * kKeys + row - steps.tile * kQueries + p.queries - kQueries;
+      sums.add_up(d_score_ring.wait_full(step), row, [&] { d_score_ring.release(step); });
+      const int first = own.tile * kKeys + row - steps.tile * kQueries + p.queries - kQueries;
 #pragma unroll
       for (int part = 0; part < 4; ++part) {
         const int number = 32 * part + lane(), place = first + number;
         const float sum = sums.sum(number);
-        if (place >= 0 && place < p.queries + p.keys - 1) add_to_diagonal(p, mine.batch, steps.head, place, sum);
+        if (place >= 0 && place < p.queries + p.keys - 1) add_to_diagonal(p, own.batch, steps.head, place, sum);
       }
       __syncwarp();
       steps.next();
@@ -254,10 +256,10 @@ struct BackwardBlock {
 
   __device__ __forceinline__ void add_d_queries() const {
     const int warp_row = 16 * (warp() % 4);
-    const Work mine = work();
-    const KeyRows k_tile = k_place.take(0);
-    Steps steps(p, visible, mine);
-    if constexpr (kCounted) wait_for_sums(mine);
+    const BlockTile own = block_tile();
+    const KeyRows k_tile = k_place.wait_full(0);
+    Steps steps(p, visible, own);
+    if constexpr (kConvertsDq) wait_for_sums(own);
     const auto add = [&]<int kTiles>(float* to, const Accumulator(&d_q)[kPanelTiles]) {
       if constexpr (kStaged)
         add_shared<kTiles>(to, d_q, staging + warp() % 4 * kWarpSums);
@@ -265,17 +267,17 @@ struct BackwardBlock {
         add_row<kTiles>(to, d_q);
     };
     for (int step = 0; step < steps.count; ++step) {
-      float* sums = steps.sums(p, mine) + place_of_sum(warp_row, 0);
-      const auto d_score_tile = d_score_ring.take(step);
+      float* sums = steps.sums(p, own) + place_of_sum(warp_row, 0);
+      const auto d_score_tile = d_score_ring.wait_full(step);
 #pragma unroll 1
       for (int column = 0; column < kHeadDim; column += kPanel) {
         Accumulator d_q[kPanelTiles];
-        begin_products();
+        wgmma_fence();
 #pragma unroll
         for (int k = 0; k < kKeys; k += kStep)
           multiply_shared<Element>(d_q, d_score_tile.columns_from(0, k), k_tile.columns_from(column, k), k > 0);
-        end_products();
-        wait_for_products<0>();
+        wgmma_commit();
+        wgmma_wait<0>();
         fence_registers(d_q);
         float* to = sums + place_of_sum(0, column);
         if (column + kPanel < kHeadDim) {
@@ -287,9 +289,9 @@ struct BackwardBlock {
       }
       steps.next();
     }
-    wait_for_additions<kCounted>();
+    wait_for_additions<kConvertsDq>();
     barrier_arrive(kDone, kDoneThreads);
-    if constexpr (kCounted) finish_d_queries(mine);  // while the other warpgroups store dK and dV
+    if constexpr (kConvertsDq) finish_d_queries(own);  // while the other warpgroups store dK and dV
   }
 
   // Called by the warpgroups that compute dK and dV when their products are done: results are then staged in the tiles
@@ -310,29 +312,29 @@ struct BackwardBlock {
   }
 
   // Waits for the key head that used the same sums before. Its blocks started before this one.
-  __device__ __forceinline__ void wait_for_sums(const Work& mine) const {
-    const int before = Steps::key_head_number(p, mine) - p.sum_heads;
+  __device__ __forceinline__ void wait_for_sums(const BlockTile& own) const {
+    const int before = Steps::key_head_number(p, own) - p.sum_heads;
     if (before < 0) return;
     while (load_acquire(part_counts(before) + kQueryParts) < unsigned(parts())) {
     }
-    publish_global();  // orders the zeros that it left before the additions
+    fence_async_proxy_global();  // orders the zeros that it left before the additions
   }
 
   // Converts this warp's rows of the parts to which no block will add any more, while their sums are still in the L2
   // cache. Leaves zeros for a later head that uses the same sums.
-  __device__ __forceinline__ void finish_d_queries(const Work& mine) const {
+  __device__ __forceinline__ void finish_d_queries(const BlockTile& own) const {
     const int part = lane();
     unsigned adding = 0;
     for (int tile = 0; tile < p.key_tiles; ++tile) adding += adds_to(tile, part);
-    unsigned* counts = part_counts(Steps::key_head_number(p, mine));
-    bool is_last = adding == 0 && mine.tile == 0;  // no block adds to it: zeros
-    if (adds_to(mine.tile, part)) is_last = atomicAdd(counts + part, 1u) + 1 == adding;
+    unsigned* counts = part_counts(Steps::key_head_number(p, own));
+    bool is_last = adding == 0 && own.tile == 0;  // no block adds to it: zeros
+    if (adds_to(own.tile, part)) is_last = atomicAdd(counts + part, 1u) + 1 == adding;
     const unsigned found = __ballot_sync(~0u, is_last && part < parts());
     if (found == 0) return;
     __threadfence();
-    const bool shared_later = Steps::key_head_number(p, mine) + p.sum_heads < p.batches * p.key_heads;
+    const bool shared_later = Steps::key_head_number(p, own) + p.sum_heads < p.batches * p.key_heads;
     for (unsigned rest = found; rest != 0; rest &= rest - 1)
-      for (int head = 0; head < p.group; ++head) bring_into_rows(mine, head, __ffs(int(rest)) - 1, shared_later);
+      for (int head = 0; head < p.group; ++head) bring_into_rows(own, head, __ffs(int(rest)) - 1, shared_later);
     if (!shared_later) return;
     __syncwarp();
     if (lane() == 0) {
@@ -342,10 +344,10 @@ struct BackwardBlock {
   }
 
   // Loads a few pieces of 16 x 32 before it stores any: a store of zeros must wait for the load of the same place.
-  __device__ __forceinline__ void bring_into_rows(const Work& mine, int head, int part, bool clears) const {
+  __device__ __forceinline__ void bring_into_rows(const BlockTile& own, int head, int part, bool clears) const {
     constexpr int kTogether = 4, kAcross = (kWidthTiles + kTogether - 1) / kTogether, kPieces = 2;
-    const Outputs d_q(p.d_q, mine.batch, mine.head * p.group + head);
-    float4* sums = reinterpret_cast<float4*>(Steps::sums_of(p, mine, head)) + lane();
+    const Outputs d_q(p.d_q, own.batch, own.head * p.group + head);
+    float4* sums = reinterpret_cast<float4*>(Steps::sums_of(p, own, head)) + lane();
     const int first = part * p.part_tiles, end = min(first + p.part_tiles, p.query_tiles);
     for (int piece = first * kAcross; piece < end * kAcross; piece += kPieces) {
       const auto row = [&](int i) { return (piece + i) / kAcross * kQueries + 16 * (warp() % 4); };
@@ -375,24 +377,24 @@ struct BackwardBlock {
   // Starts result = A B^T for the 64 keys from `row` on and all queries.
   __device__ __forceinline__ static void multiply_rows(Accumulator (&result)[kScoreTiles], KeyRows keys, int row,
                                                        QueryRows queries) {
-    begin_products();
+    wgmma_fence();
 #pragma unroll
     for (int d = 0; d < kHeadDim; d += kStep)
       multiply_shared<Element>(result, keys.rows_from(row, d), queries.rows_from(0, d), d > 0);
-    end_products();
+    wgmma_commit();
   }
   // Starts sum += A B, over all queries.
   __device__ __forceinline__ static void add_product(Accumulator (&sum)[kWidthTiles],
                                                      const FragmentA<Element> (&left)[kQuerySteps], QueryRows right) {
-    begin_products();
+    wgmma_fence();
 #pragma unroll
     for (int q = 0; q < kQuerySteps; ++q)
       multiply_registers<Element>(sum, left[q], right.columns_from(0, q * kStep), true);
-    end_products();
+    wgmma_commit();
   }
   // Keeps the factors of dS, of a warp's 16 keys from `row` of the block on, in the tile of dS until unpark().
   __device__ __forceinline__ void park(const FragmentA<Element> (&fragments)[kQuerySteps], int step, int row) const {
-    const auto tile = kSinglePass ? d_score_ring.room(step) : d_score_ring.tile(step);
+    const auto tile = kSinglePass ? d_score_ring.acquire_empty(step) : d_score_ring.tile(step);
 #pragma unroll
     for (int q = 0; q < kQuerySteps; ++q) store_a(tile, row, q * kStep, fragments[q]);
     __syncwarp();
@@ -404,17 +406,17 @@ struct BackwardBlock {
     __syncwarp();
   }
   // Packs dS of a warp's 16 keys from `row` of the block on, and in a single pass hands it over to the dQ warpgroup.
-  __device__ __forceinline__ void pack_and_hand_over(FragmentA<Element> (&fragments)[kQuerySteps],
+  __device__ __forceinline__ void pack_and_commit(FragmentA<Element> (&fragments)[kQuerySteps],
                                                      const Accumulator (&d_scores)[kScoreTiles], int step,
                                                      int row) const {
     if constexpr (!kSinglePass) return pack(fragments, d_scores);
-    const auto tile = d_score_ring.room(step);
+    const auto tile = d_score_ring.acquire_empty(step);
 #pragma unroll
     for (int q = 0; q < kQuerySteps; ++q) {
       fragments[q] = a_from_results<Element>(d_scores, q);
       store_a(tile, row, q * kStep, fragments[q]);
     }
-    d_score_ring.hand_over(step);
+    d_score_ring.commit_full(step);
   }
 };
 

@@ -1,14 +1,14 @@
 // Shared by the flash kernels: constants, the mapping of blocks to tiles, loads and stores of rows, masks.
 //
 // Constants from the host:
-//   ELEMENT    bf16, fp16, tf32 or fp32
-//   WIDTH      elements of a head
-//   HEAD_DIM   WIDTH rounded up to a multiple of 16, above 128 to a multiple of 32
-//   ALIGNED    rows can be loaded and stored 16 bytes at a time
-//   MASK       0: every key is visible, 1: later keys are masked (causal), 2: earlier ones as well (window)
-//   GROUPED    the order of blocks, see Work
-//   SEEN_AXES  only if the score function masks by conditions on operands: the axes, of batches and heads, along
-//              which these conditions differ
+//   ELEMENT        bf16, fp16, tf32 or fp32
+//   WIDTH          elements of a head
+//   HEAD_DIM       WIDTH rounded up to a multiple of 16, above 128 to a multiple of 32
+//   ALIGNED        rows can be loaded and stored 16 bytes at a time
+//   MASK           0: every key is visible, 1: later keys are masked (causal), 2: earlier ones as well (window)
+//   GROUPED        the order of blocks, see BlockTile
+//   VISIBLE_AXES   only if the score function masks by conditions on operands: the axes, of batches and heads, along
+//                  which these conditions differ
 #pragma once
 
 #include "flash_function.cuh"
@@ -21,7 +21,7 @@ constexpr int kWidth = WIDTH;
 constexpr int kHeadDim = HEAD_DIM;
 constexpr bool kAligned = ALIGNED;
 constexpr bool kMasked = MASK > 0;
-constexpr bool kPlain = !kScaled<Element>;
+constexpr bool kIs16Bit = !kScaled<Element>;
 constexpr float kLog2e = 1.4426950408889634f;
 constexpr float kLn2 = 0.6931471805599453f;
 
@@ -44,11 +44,11 @@ struct HeadRows {
 using Inputs = HeadRows<Element>;
 
 // The type of stored results: floats where the operands are planes.
-template <bool kIsPlain>
+template <bool kHas16Bits>
 struct ResultOf { using type = Element; };
 template <>
 struct ResultOf<false> { using type = float; };
-using Result = ResultOf<kPlain>::type;
+using Result = ResultOf<kIs16Bit>::type;
 using Outputs = HeadRows<Result>;
 
 // The factors of planes, one per 16 rows; 1 for 16-bit elements.
@@ -56,25 +56,25 @@ struct Factors {
   const float* blocks;
 
   __device__ Factors(const float* all, int number_of_head, int rows)
-      : blocks(kPlain ? nullptr : all + static_cast<long long>(number_of_head) * ((rows + 15) / 16)) {}
+      : blocks(kIs16Bit ? nullptr : all + static_cast<long long>(number_of_head) * ((rows + 15) / 16)) {}
   // Returns the factor of the 16 rows from `row` on, or 1 if `row` is not below `end`.
   __device__ __forceinline__ float operator()(int row, int end) const {
-    return kPlain ? 1 : row < end ? __ldg(blocks + row / 16) : 1;
+    return kIs16Bit ? 1 : row < end ? __ldg(blocks + row / 16) : 1;
   }
 };
 
 // The tile, batch and head of a block. The grid is tiles x heads x batches. With GROUPED all blocks lie along x: heads
 // are processed in groups that fit the L2 cache together, the longest tiles of a group first, since a mask makes tiles
 // differ in length.
-struct Work {
+struct BlockTile {
   int tile, batch, head;
 
-  __device__ Work(int its_tile, int its_batch, int its_head) : tile(its_tile), batch(its_batch), head(its_head) {}
+  __device__ BlockTile(int its_tile, int its_batch, int its_head) : tile(its_tile), batch(its_batch), head(its_head) {}
 
   // The host guarantees that tiles * heads_at_once fits 32 bits: 64-bit division is slow.
-  __device__ Work(unsigned tiles, unsigned heads, unsigned batches, unsigned heads_at_once, bool last_tile_first) {
-    // Volatile: every Work reads the block index again, so that a kernel can recompute its place instead of keeping it
-    // in registers, which are scarcer than instructions.
+  __device__ BlockTile(unsigned tiles, unsigned heads, unsigned batches, unsigned heads_at_once, bool last_tile_first) {
+    // Volatile: every BlockTile reads the block index again, so that a kernel can recompute its place instead of
+    // keeping it in registers, which are scarcer than instructions.
     unsigned x, y, z;
     asm volatile("mov.u32 %0, %%ctaid.x; mov.u32 %1, %%ctaid.y; mov.u32 %2, %%ctaid.z;" : "=r"(x), "=r"(y), "=r"(z));
     if (!GROUPED) {
@@ -97,7 +97,7 @@ struct Work {
 template <int kRows, int kThreads, class To>
 __device__ __forceinline__ void load_rows(To tile, const Inputs& head, int first, int end,
                                           int thread = threadIdx.x) {
-  if constexpr (kAligned || !kPlain) {
+  if constexpr (kAligned || !kIs16Bit) {
     constexpr int kChunks = kPlanes<Element> * kHeadDim / kChunk;
     constexpr int kRowsAtOnce = kThreads / kChunks;
     static_assert(kRowsAtOnce > 0);
@@ -106,10 +106,10 @@ __device__ __forceinline__ void load_rows(To tile, const Inputs& head, int first
     const Element* from = head.at(first + row) + column;
     // Both tile layouts repeat every eight rows.
     const auto to = [&](int i) { return tile.at(row + i % 8, column) + i / 8 * 8 * To::kRowBytes; };
-    const bool in_width = kWidth == kHeadDim || !kPlain || column < kWidth;
+    const bool in_width = kWidth == kHeadDim || !kIs16Bit || column < kWidth;
     if (kThreads % kChunks == 0 || row < kRowsAtOnce) {
       // A full tile needs no bounds checks; for heads wider than 128 the checked loop measured faster all the same.
-      if (kHeadDim <= 128 && first + kRows <= end && (kWidth == kHeadDim || !kPlain)) {
+      if (kHeadDim <= 128 && first + kRows <= end && (kWidth == kHeadDim || !kIs16Bit)) {
 #pragma unroll
         for (int i = 0; i < kRows; i += kRowsAtOnce) {
           if (kRows % kRowsAtOnce != 0 && row + i >= kRows) break;
@@ -154,7 +154,7 @@ __device__ __forceinline__ void put_results(const Accumulator (&results)[kM][kTi
       for (int n = 0; n < kTiles; ++n) {
         const int c = column + 8 * n + 2 * (lane() % 4);
         const float x = results[m][n].v[2 * i] * factor, y = results[m][n].v[2 * i + 1] * factor;
-        if constexpr (kPlain) {
+        if constexpr (kIs16Bit) {
           store_pair<Element>(tile, r, c, x, y);
         } else if (first + r < end && c < kWidth) {
           Number* to = head.at(first + r, c);
@@ -172,7 +172,7 @@ __device__ __forceinline__ void put_results(const Accumulator (&results)[kM][kTi
 // Writes kRows rows from `row` of a tile that put_results filled to the head, by one warp.
 template <int kRows, class From, class Number>
 __device__ __forceinline__ void store_rows(From tile, const HeadRows<Number>& head, int first, int end, int row) {
-  if constexpr (!kPlain) {
+  if constexpr (!kIs16Bit) {
     return;
   } else if constexpr (kAligned) {
     constexpr int kChunks = kWidth / kChunk;
@@ -194,9 +194,9 @@ __device__ __forceinline__ void store_rows(From tile, const HeadRows<Number>& he
 // share a row exchange their parts of four tiles, so that each stores 16 contiguous bytes. Row i of the two that a lane
 // holds is multiplied by factor_of(i).
 template <class Number, int kTiles, class FactorOf>
-__device__ __forceinline__ void store_results(const Accumulator (&results)[kTiles], const HeadRows<Number>& head, int first,
-                                              int end, FactorOf factor_of, int first_column = 0) {
-  static_assert(kTiles > 0 && kPlain && kAligned);
+__device__ __forceinline__ void store_results(const Accumulator (&results)[kTiles], const HeadRows<Number>& head,
+                                              int first, int end, FactorOf factor_of, int first_column = 0) {
+  static_assert(kTiles > 0 && kIs16Bit && kAligned);
   const int mine = lane() % 4;
   // Exchanges `high` for `low` of the lane that is `distance` ahead.
   const auto exchange = [&](unsigned& low, unsigned& high, int distance) {
@@ -250,30 +250,30 @@ struct Visible {
 };
 
 // The range of keys that the kRows queries from `first` on may see under the conditions of the score function, or of
-// queries for kRows keys: the union over the groups of `seen` (flash_seen.cu), which covers `rows` queries or keys.
+// queries for kRows keys: the union over the groups of `ranges` (flash_seen.cu), which covers `rows` queries or keys.
 // Without conditions it is [0, others).
-#ifdef SEEN_AXES
+#ifdef VISIBLE_AXES
 constexpr bool kSkips = true;
-constexpr unsigned kSeenAxes = SEEN_AXES;
+constexpr unsigned kVisibleAxes = VISIBLE_AXES;
 #else
 constexpr bool kSkips = false;
-constexpr unsigned kSeenAxes = 0;
+constexpr unsigned kVisibleAxes = 0;
 #endif
 template <int kRows>
-__device__ __forceinline__ Span seen_by(const FlashSeen* seen, int batch, int head, int heads, int first, int rows,
-                                        int others) {
+__device__ __forceinline__ Span visible_range(const VisibleRange* ranges, int batch, int head, int heads, int first,
+                                              int rows, int others) {
   Span span = {0, others};
   if constexpr (kSkips) {
-    static_assert(kRows % kSeenGroup == 0);
-    const int groups = (rows + kSeenGroup - 1) / kSeenGroup;
-    const int number = (kSeenAxes & along::batches ? batch * (kSeenAxes & along::heads ? heads : 1) : 0) +
-                       (kSeenAxes & along::heads ? head : 0);
-    const FlashSeen* of_head = seen + static_cast<long long>(number) * groups;
+    static_assert(kRows % kVisibleGroup == 0);
+    const int groups = (rows + kVisibleGroup - 1) / kVisibleGroup;
+    const int number = (kVisibleAxes & along::batches ? batch * (kVisibleAxes & along::heads ? heads : 1) : 0) +
+                       (kVisibleAxes & along::heads ? head : 0);
+    const VisibleRange* of_head = ranges + static_cast<long long>(number) * groups;
     span = {others, 0};
 #pragma unroll
-    for (int i = 0; i < kRows / kSeenGroup; ++i) {
-      const FlashSeen own = of_head[min(first / kSeenGroup + i, groups - 1)];
-      span = {min(span.first, own.first), max(span.last, own.last)};
+    for (int i = 0; i < kRows / kVisibleGroup; ++i) {
+      const VisibleRange one = of_head[min(first / kVisibleGroup + i, groups - 1)];
+      span = {min(span.first, one.first), max(span.last, one.last)};
     }
     if (span.last == 0) span.first = 0;
   }
@@ -282,7 +282,7 @@ __device__ __forceinline__ Span seen_by(const FlashSeen* seen, int batch, int he
 
 // Masks scores outside the span of their row with -inf. `row` and `column` are those of the first score.
 template <int kM, int kTiles, class SpanOf>
-__device__ __forceinline__ void hide(Accumulator (&scores)[kM][kTiles], int row, int column, SpanOf span_of) {
+__device__ __forceinline__ void mask_scores(Accumulator (&scores)[kM][kTiles], int row, int column, SpanOf span_of) {
 #pragma unroll
   for (int m = 0; m < kM; ++m)
 #pragma unroll
@@ -303,7 +303,7 @@ __device__ __forceinline__ int row_in_tile(int i) { return lane() / 4 + 8 * (i /
 __device__ __forceinline__ int column_in_tile(int i) { return 2 * (lane() % 4) + i % 2; }
 
 // Keeps weights at 1 or below despite the rounding of huge scores; 16-bit elements do not need it.
-__device__ __forceinline__ float at_most(float power, float top) { return kPlain ? power : fminf(power, top); }
+__device__ __forceinline__ float at_most(float power, float top) { return kIs16Bit ? power : fminf(power, top); }
 
 extern __shared__ __align__(1024) char shared_memory[];
 __device__ __forceinline__ unsigned shared_address() {

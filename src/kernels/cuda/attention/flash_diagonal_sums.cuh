@@ -27,12 +27,14 @@ __device__ __forceinline__ DiagonalGradients diagonal_gradients(float d_result) 
 
 // Adds to the sums of each operand at `place`, where key - query is place - (queries - 1).
 template <int kNumber = 0>
-__device__ __forceinline__ void add_to_diagonal(const FlashBackwardParams& p, int batch, int head, int place, float d_result) {
+__device__ __forceinline__ void add_to_diagonal(const FlashBackwardParams& p, int batch, int head, int place,
+                                                float d_result) {
   constexpr unsigned kAxes = kDiagonalAxes[kNumber];
   const int heads = kAxes & along::heads ? p.heads : 1, length = p.queries + p.keys - 1;
   const int row = (kAxes & along::batches ? batch * heads : 0) + (kAxes & along::heads ? head : 0);
   float* to = p.sums[kOperandSums + kNumber].data + static_cast<long long>(row) * length + place;
-  asm volatile("red.relaxed.gpu.global.add.f32 [%0], %1;" ::"l"(to), "f"(diagonal_gradients(d_result).v[kNumber]) : "memory");
+  asm volatile("red.relaxed.gpu.global.add.f32 [%0], %1;" ::"l"(to), "f"(diagonal_gradients(d_result).v[kNumber])
+               : "memory");
   if constexpr (kNumber + 1 < kDiagonals) add_to_diagonal<kNumber + 1>(p, batch, head, place, d_result);
 }
 #else

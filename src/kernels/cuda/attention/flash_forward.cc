@@ -43,7 +43,7 @@ CudaLaunch forward_launch(const FlashPlan& plan, const ForwardTile& tile,
   launch.threads = static_cast<uint32_t>(32 * tile.warps);
   launch.shared_bytes = static_cast<uint32_t>(tile.shared_bytes(plan.shape));
   plan.put_function(launch, false);
-  if (is_skipping(plan, tile)) plan.put_seen_axes(launch);
+  if (is_skipping(plan, tile)) plan.put_visible_axes(launch);
   plan.put_operands(params);
   launch.set_params(params);
   using Params = FlashForwardParams;
@@ -57,13 +57,13 @@ CudaLaunch forward_launch(const FlashPlan& plan, const ForwardTile& tile,
 
 struct ForwardScratch {
   FlashPlanes planes;
-  FlashSeen* seen_keys;
+  VisibleRange* visible_keys;
   Bytes bytes;
 
   ForwardScratch(void* memory, const FlashShape& shape, const AttentionSpec& spec, const Shape& q,
                  const Shape& k) {
     ScratchParts scratch(memory);
-    seen_keys = scratch.take<FlashSeen>(seen_count(spec, q, k, q[2]));
+    visible_keys = scratch.take<VisibleRange>(visible_range_count(spec, q, k, q[2]));
     if (shape.planes() > 0)
       for (const Shape& tensor : {q, k, k}) planes.reserve(scratch, shape, tensor);
     bytes = scratch.used();
@@ -109,12 +109,13 @@ std::vector<CudaLaunch> plan_attention(const CudaCall& call) {
                                      .mask_first = plan.mask_first,
                                      .mask_last = plan.mask_last,
                                      .operands = {},
-                                     .seen_keys = scratch.seen_keys};
+                                     .visible_keys = scratch.visible_keys};
   const std::vector<ForwardTile> tiles = forward_tiles(plan.shape, call.device);
   const auto candidate = [&](size_t i) {
     std::vector<CudaLaunch> launches;
     if (split) launches.push_back(plan.planes_launch(planes, loaded));
-    if (is_skipping(plan, tiles[i])) launches.push_back(plan.seen_launch(false, scratch.seen_keys));
+    if (is_skipping(plan, tiles[i]))
+      launches.push_back(plan.seen_launch(false, scratch.visible_keys));
     launches.push_back(forward_launch(plan, tiles[i], loaded, params));
     return launches;
   };

@@ -16,14 +16,14 @@ constexpr int kTileBytes = Rows::bytes(kKeys);
 extern "C" __global__ void __launch_bounds__(kThreads, BLOCKS)
 flash_forward(const __grid_constant__ FlashForwardParams p) {
   wait_for_earlier_kernels();
-  const Work work(p.query_tiles, p.heads, p.batches, p.heads_at_once, kMasked);
-  const int first_query = work.tile * kRows;
+  const BlockTile own(p.query_tiles, p.heads, p.batches, p.heads_at_once, kMasked);
+  const int first_query = own.tile * kRows;
   const int warp_row = warp() * 16 * kM;
-  const int key_head = work.head / p.group;
-  const Inputs queries(p.q, work.batch, work.head);
-  const Inputs keys(p.k, work.batch, key_head);
-  const Inputs values(p.v, work.batch, key_head);
-  const int head_number = work.batch * p.heads + work.head;
+  const int key_head = own.head / p.group;
+  const Inputs queries(p.q, own.batch, own.head);
+  const Inputs keys(p.k, own.batch, key_head);
+  const Inputs values(p.v, own.batch, key_head);
+  const int head_number = own.batch * p.heads + own.head;
   const int key_head_number = head_number / p.group;
   const Factors q_factors(p.q_factors, head_number, p.queries);
   const Factors k_factors(p.k_factors, key_head_number, p.keys);
@@ -101,7 +101,7 @@ flash_forward(const __grid_constant__ FlashForwardParams p) {
       commit_copies();
     }
 
-    if (!kPlain)
+    if (!kIs16Bit)
 #pragma unroll
       for (int m = 0; m < kM; ++m)
 #pragma unroll
@@ -110,10 +110,10 @@ flash_forward(const __grid_constant__ FlashForwardParams p) {
           for (int i = 0; i < 4; ++i) scores[m][n].v[i] *= k_factor[n / 2];
 
     const int warp_query = first_query + warp_row;
-    apply_function(scores, p, work, warp_query, key, [&](int m) { return q_factors(warp_query + 16 * m, p.queries); });
+    apply_function(scores, p, own, warp_query, key, [&](int m) { return q_factors(warp_query + 16 * m, p.queries); });
     const Span common = {visible.keys_of(warp_query + 16 * kM - 1).first, visible.keys_of(warp_query).last};
     if (!common.covers(key, key + kKeys))
-      hide(scores, warp_query, key, [&](int query) { return visible.keys_of(query); });
+      mask_scores(scores, warp_query, key, [&](int query) { return visible.keys_of(query); });
 
     if (softmax.raise(scores)) softmax.rescale(output);
     softmax.weigh(scores);
@@ -130,7 +130,7 @@ flash_forward(const __grid_constant__ FlashForwardParams p) {
     stage = (stage + 1) % kStages;
   }
 
-  const Work same(p.query_tiles, p.heads, p.batches, p.heads_at_once, kMasked);
+  const BlockTile same(p.query_tiles, p.heads, p.batches, p.heads_at_once, kMasked);
   finish_rows(p, same, softmax, output, q_tile, kRows, warp_row);
 }
 

@@ -24,8 +24,8 @@ static_assert(!kDirect || kPersistent);
 
 // Registers per thread: an even share at launch, until setmaxnreg moves most of the producer's to the consumers.
 constexpr int kFirstRegisters = 65536 / kThreads / 8 * 8;
-constexpr int kLoaderRegisters = kWarpgroups == 3 ? 32 : 24;
-constexpr int kReaderRegisters = (kFirstRegisters * (kWarpgroups + 1) - kLoaderRegisters) / kWarpgroups / 8 * 8;
+constexpr int kProducerRegisters = kWarpgroups == 3 ? 32 : 24;
+constexpr int kConsumerRegisters = (kFirstRegisters * (kWarpgroups + 1) - kProducerRegisters) / kWarpgroups / 8 * 8;
 
 using QueryRows = Panels<kRows, kHeadDim>;
 using KeyRows = Panels<kKeys, kHeadDim>;
@@ -52,14 +52,14 @@ struct Tiles {
   __device__ __forceinline__ bool more() const {
     return kPersistent ? unit < units_of_head() * p.heads * p.batches : round == 0;
   }
-  __device__ __forceinline__ Work work() const {
-    if (!kPersistent) return Work(p.query_tiles, p.heads, p.batches, p.heads_at_once, kMasked);
+  __device__ __forceinline__ BlockTile block_tile() const {
+    if (!kPersistent) return BlockTile(p.query_tiles, p.heads, p.batches, p.heads_at_once, kMasked);
     const unsigned head = unit / units_of_head(), heads = p.heads;
     const int tile = int(place());
-    Work work(kMasked && !is_second ? p.query_tiles - 1 - tile : tile, int(head / heads), int(head % heads));
+    BlockTile own(kMasked && !is_second ? p.query_tiles - 1 - tile : tile, int(head / heads), int(head % heads));
     // Otherwise the compiler divides again in every step: 8 % of a causal forward pass.
-    asm volatile("" : "+r"(work.tile), "+r"(work.batch), "+r"(work.head));
-    return work;
+    asm volatile("" : "+r"(own.tile), "+r"(own.batch), "+r"(own.head));
+    return own;
   }
   __device__ __forceinline__ void next() {
     ++round;
@@ -74,17 +74,17 @@ __device__ __forceinline__ void load_tiles(const FlashForwardParams& p, const Vi
   const unsigned long long once = evict_first(), often = evict_last();
   int before = 0;  // steps of earlier tiles
   for (Tiles tiles(p); tiles.more(); tiles.next()) {
-    const Work work = tiles.work();
-    const KeySteps<kKeys> steps(visible, work.tile * kRows, kRows, seen_keys<kRows>(p, work));
+    const BlockTile own = tiles.block_tile();
+    const KeySteps<kKeys> steps(visible, own.tile * kRows, kRows, visible_keys<kRows>(p, own));
     const auto load_keys = [&](const KeyRing& ring, const TensorMap& map, int step) {
       if (step < steps.count)
-        ring.fill(before + step, KeyRows::kBytes, [&](KeyRows tile, PhaseBarrier arrived) {
-          copy_tile(tile, map, {steps.begin + step * kKeys, work.head / p.group, work.batch}, arrived, often);
+        ring.fill(before + step, KeyRows::kBytes, [&](KeyRows tile, MBarrier arrived) {
+          copy_tile(tile, map, {steps.begin + step * kKeys, own.head / p.group, own.batch}, arrived, often);
         });
     };
     load_keys(key_ring, p.k_map, 0);
-    query_ring.fill(tiles.round, QueryRows::kBytes, [&](QueryRows tile, PhaseBarrier arrived) {
-      copy_tile(tile, p.q_map, {work.tile * kRows, work.head, work.batch}, arrived, once);
+    query_ring.fill(tiles.round, QueryRows::kBytes, [&](QueryRows tile, MBarrier arrived) {
+      copy_tile(tile, p.q_map, {own.tile * kRows, own.head, own.batch}, arrived, once);
     });
     for (int step = 0; step < steps.count; ++step) {
       load_keys(key_ring, p.k_map, step + 1);
@@ -104,19 +104,19 @@ flash_forward_warpgroups(const __grid_constant__ FlashForwardParams p) {
     query_ring.set_up(1, 4 * kWarpgroups);
     key_ring.set_up(1, 4 * kWarpgroups);
     value_ring.set_up(1, 4 * kWarpgroups);
-    publish_barriers();
+    fence_barrier_init();
   }
   __syncthreads();
   const Visible visible{p.mask_first, p.mask_last, p.queries, p.keys};
   const int warpgroup = warpgroup_number();
 
   if (warpgroup == kWarpgroups) {
-    give_registers<kLoaderRegisters>();
+    decrease_registers<kProducerRegisters>();
     if (threadIdx.x == kWarpgroups * kWarpgroup) load_tiles(p, visible, query_ring, key_ring, value_ring);
     return;
   }
 
-  take_registers<kReaderRegisters>();
+  increase_registers<kConsumerRegisters>();
   const int first_row = 64 * warpgroup, warp_row = 16 * warp();
   // Warpgroups start their products in turn (ping-pong), so that one computes its softmax while another multiplies.
   // Named barrier 1 + w admits warpgroup w.
@@ -127,20 +127,20 @@ flash_forward_warpgroups(const __grid_constant__ FlashForwardParams p) {
   int before = 0;  // steps of earlier tiles
   WarpgroupQueries<kKeys> mine(p.scale_log2);
   const auto start_first_scores = [&](int round) {
-    mine.multiply_keys(query_ring.take(round), first_row, key_ring.take(before));
+    mine.multiply_keys(query_ring.wait_full(round), first_row, key_ring.wait_full(before));
   };
   for (Tiles tiles(p); tiles.more();) {
     const int round = tiles.round;
-    const Work work = tiles.work();
-    const int first_query = work.tile * kRows;
-    const KeySteps<kKeys> steps(visible, first_query, kRows, seen_keys<kRows>(p, work));
+    const BlockTile own = tiles.block_tile();
+    const int first_query = own.tile * kRows;
+    const KeySteps<kKeys> steps(visible, first_query, kRows, visible_keys<kRows>(p, own));
     const QueryRows q_tile = query_ring.tile(round);
     const auto weigh = [&](int step, bool whole) {
-      return mine.weigh(p, work, visible, first_query + warp_row, steps.begin + step * kKeys, whole);
+      return mine.weigh(p, own, visible, first_query + warp_row, steps.begin + step * kKeys, whole);
     };
     if (!kAhead || round == 0) {
       start_first_scores(round);
-      wait_for_products<0>();
+      wgmma_wait<0>();
       key_ring.release(before);
     }
     mine.softmax = RunningSoftmax<1>([&](int) { return p.scale_log2; });
@@ -150,13 +150,13 @@ flash_forward_warpgroups(const __grid_constant__ FlashForwardParams p) {
     const auto walk_to = [&]<bool kWhole>(int end) {
       for (; step < end; ++step) {
         wait_for_turn();
-        mine.multiply_keys(q_tile, first_row, key_ring.take(before + step));
-        mine.multiply_values(value_ring.take(before + step - 1), step > 1);
+        mine.multiply_keys(q_tile, first_row, key_ring.wait_full(before + step));
+        mine.multiply_values(value_ring.wait_full(before + step - 1), step > 1);
         end_turn();
-        wait_for_products<1>();
+        wgmma_wait<1>();
         key_ring.release(before + step);
         const bool raised = weigh(step, kWhole);
-        wait_for_products<0>();
+        wgmma_wait<0>();
         value_ring.release(before + step - 1);
         fence_registers(mine.output[0]);
         if (raised) mine.softmax.rescale(mine.output);
@@ -169,28 +169,28 @@ flash_forward_warpgroups(const __grid_constant__ FlashForwardParams p) {
     walk_to.template operator()<false>(steps.count);
     before += steps.count;
     if constexpr (kDirect) query_ring.release(round);
-    mine.multiply_values(value_ring.take(before - 1), steps.count > 1);
+    mine.multiply_values(value_ring.wait_full(before - 1), steps.count > 1);
     tiles.next();
     const auto finish = [&] {
       value_ring.release(before - 1);
       fence_registers(mine.output[0]);
       if constexpr (kDirect) {
-        finish_rows_directly(p, work, mine.softmax, mine.output, kRows, warp_row);
+        finish_rows_directly(p, own, mine.softmax, mine.output, kRows, warp_row);
       } else {
         barrier_wait(1 + kWarpgroups + warpgroup, kWarpgroup);  // results are staged in the tile of queries
-        finish_rows(p, work, mine.softmax, mine.output, q_tile, kRows, warp_row);
-        publish_shared();
+        finish_rows(p, own, mine.softmax, mine.output, q_tile, kRows, warp_row);
+        fence_async_proxy();
         query_ring.release(round);
       }
     };
     if (kAhead && tiles.more()) {
       start_first_scores(tiles.round);
-      wait_for_products<1>();
+      wgmma_wait<1>();
       finish();
-      wait_for_products<0>();
+      wgmma_wait<0>();
       key_ring.release(before);
     } else {
-      wait_for_products<0>();
+      wgmma_wait<0>();
       finish();
     }
   }

@@ -17,14 +17,14 @@ using KeyRows = Panels<kKeys, kHeadDim>;
 extern "C" __global__ void __launch_bounds__(kThreads, BLOCKS)
 flash_forward_warpgroups_short(const __grid_constant__ FlashForwardParams p) {
   wait_for_earlier_kernels();
-  const Work work(p.query_tiles, p.heads, p.batches, p.heads_at_once, kMasked);
-  const int first_query = work.tile * kRows;
+  const BlockTile own(p.query_tiles, p.heads, p.batches, p.heads_at_once, kMasked);
+  const int first_query = own.tile * kRows;
   const int warp_row = 16 * warp();
-  const int key_head = work.head / p.group;
-  const Inputs keys(p.k, work.batch, key_head);
-  const Inputs values(p.v, work.batch, key_head);
+  const int key_head = own.head / p.group;
+  const Inputs keys(p.k, own.batch, key_head);
+  const Inputs values(p.v, own.batch, key_head);
   const Visible visible{p.mask_first, p.mask_last, p.queries, p.keys};
-  const KeySteps<kKeys> steps(visible, first_query, kRows, seen_keys<kRows>(p, work));
+  const KeySteps<kKeys> steps(visible, first_query, kRows, visible_keys<kRows>(p, own));
 
   const QueryRows q_tile{shared_address()};
   const unsigned ring = q_tile.address + QueryRows::kBytes;
@@ -39,24 +39,24 @@ flash_forward_warpgroups_short(const __grid_constant__ FlashForwardParams p) {
   // Waits until the copies for this step have arrived and all warps are done with the tiles that are overwritten next.
   const auto arrive = [] {
     wait_for_copies<0>();
-    publish_shared();
+    fence_async_proxy();
     __syncthreads();
   };
 
-  load_rows<kRows, kThreads>(q_tile, Inputs(p.q, work.batch, work.head), first_query, p.queries);
+  load_rows<kRows, kThreads>(q_tile, Inputs(p.q, own.batch, own.head), first_query, p.queries);
   load_keys(0);
   commit_copies();
 
   WarpgroupQueries<kKeys> mine(p.scale_log2);
   const auto weigh = [&](int step) {
-    return mine.weigh(p, work, visible, first_query + warp_row, steps.begin + step * kKeys, steps.whole(step));
+    return mine.weigh(p, own, visible, first_query + warp_row, steps.begin + step * kKeys, steps.whole(step));
   };
   arrive();
   mine.multiply_keys(q_tile, 0, k_tile(0));
   load_keys(1);
   load_values(0);
   commit_copies();
-  wait_for_products<0>();
+  wgmma_wait<0>();
   weigh(0);
   mine.pack_weights();
   for (int step = 1; step < steps.count; ++step) {
@@ -66,18 +66,18 @@ flash_forward_warpgroups_short(const __grid_constant__ FlashForwardParams p) {
     load_keys(step + 1);
     load_values(step);
     commit_copies();
-    wait_for_products<1>();
+    wgmma_wait<1>();
     const bool raised = weigh(step);
-    wait_for_products<0>();
+    wgmma_wait<0>();
     fence_registers(mine.output[0]);
     if (raised) mine.softmax.rescale(mine.output);
     mine.pack_weights();
   }
   arrive();
   mine.multiply_values(v_tile(steps.count - 1), steps.count > 1);
-  wait_for_products<0>();
+  wgmma_wait<0>();
   fence_registers(mine.output[0]);
-  const Work same(p.query_tiles, p.heads, p.batches, p.heads_at_once, kMasked);
+  const BlockTile same(p.query_tiles, p.heads, p.batches, p.heads_at_once, kMasked);
   finish_rows(p, same, mine.softmax, mine.output, q_tile, kRows, warp_row);
 }
 

@@ -34,10 +34,6 @@ __device__ __forceinline__ float add_rows(float first, float second) {
   sum += __shfl_xor_sync(~0u, sum, 8);
   return sum + __shfl_xor_sync(~0u, sum, 16);
 }
-__device__ __forceinline__ float add_columns(float x) {
-  x += __shfl_xor_sync(~0u, x, 1);
-  return x + __shfl_xor_sync(~0u, x, 2);
-}
 
 // Adds to the sum of operand kNumber to which the score at `at` belongs.
 template <int kNumber>
@@ -58,8 +54,8 @@ __device__ __forceinline__ void add_to_sum(const FlashBackwardParams& p, const S
 // place_of(n, i) returns the coordinates of element `i` of tile `n`. Elements beyond the last query or key are 0 and
 // have its coordinates.
 template <int kNumber = 0, int kTiles, class PlaceOf>
-__device__ __forceinline__ void add_operand_gradients(const Accumulator (&d_values)[kTiles], const FlashBackwardParams& p,
-                                                      PlaceOf place_of) {
+__device__ __forceinline__ void add_operand_gradients(const Accumulator (&d_values)[kTiles],
+                                                      const FlashBackwardParams& p, PlaceOf place_of) {
 #ifdef OPERAND_GRADIENTS
   constexpr unsigned kAxes = kOperandAxes[kNumber];
   float of_key[2] = {};
@@ -79,11 +75,11 @@ __device__ __forceinline__ void add_operand_gradients(const Accumulator (&d_valu
   if constexpr (kAxes & along::keys) {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      const float sum = add_columns(of_key[i]);
+      const float sum = quad_sum(of_key[i]);
       if (lane() % 4 == 0) add_to_sum<kNumber>(p, place_of(0, 2 * i), sum);
     }
   } else if constexpr (!(kAxes & along::queries)) {
-    const float sum = add_columns(add_rows(of_key[0] + of_key[1], 0));
+    const float sum = quad_sum(add_rows(of_key[0] + of_key[1], 0));
     if (lane() == 0) add_to_sum<kNumber>(p, place_of(0, 0), sum);
   }
   if constexpr (kNumber + 1 < kOperandSums) add_operand_gradients<kNumber + 1>(d_values, p, place_of);

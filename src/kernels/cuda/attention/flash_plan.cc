@@ -159,10 +159,11 @@ FlashPlan::FlashPlan(const CudaCall& call, std::span<const TensorView> tensors, 
   grouped = shape.mask != 0 || std::max(heads, batches) > kMaxGridYZ;
 }
 
-int64_t seen_count(const AttentionSpec& spec, const Shape& q, const Shape& k, int64_t rows) {
+int64_t visible_range_count(const AttentionSpec& spec, const Shape& q, const Shape& k,
+                            int64_t rows) {
   const bool wanted =
       spec.function != nullptr && is_long(q[2], k[2]) && !score_conditions(*spec.function).empty();
-  return wanted ? q[0] * q[1] * divide_up(rows, kSeenGroup) : 0;
+  return wanted ? q[0] * q[1] * divide_up(rows, kVisibleGroup) : 0;
 }
 
 // Conditions on positions alone seldom narrow what a mask leaves visible.
@@ -175,20 +176,20 @@ bool FlashPlan::skips() const {
   });
 }
 
-CudaLaunch FlashPlan::seen_launch(bool of_keys, const FlashSeen* seen) const {
-  const auto [batches_differ, heads_differ] = score_seen_axes(*function, operands);
+CudaLaunch FlashPlan::seen_launch(bool of_keys, const VisibleRange* ranges) const {
+  const auto [batches_differ, heads_differ] = score_visible_axes(*function, operands);
   FlashSeenParams params = {};
   put_operands(params);
-  params.seen = const_cast<FlashSeen*>(seen);
+  params.ranges = const_cast<VisibleRange*>(ranges);
   params.heads = static_cast<int>(!heads_differ ? 1 : of_keys ? key_heads : heads);
   params.group = static_cast<int>(heads_differ && of_keys ? heads / key_heads : 1);
-  params.groups = static_cast<int>(divide_up(of_keys ? shape.keys : shape.queries, kSeenGroup));
+  params.groups = static_cast<int>(divide_up(of_keys ? shape.keys : shape.queries, kVisibleGroup));
   params.queries = static_cast<int>(shape.queries);
   params.keys = static_cast<int>(shape.keys);
   CudaLaunch result;
   result.kernel = {"flash_seen.cu",
                    of_keys ? "flash_seen_queries" : "flash_seen_keys",
-                   {{"SCORE_SEEN", score_seen_text(*function, operands)}}};
+                   {{"SCORE_VISIBLE", score_visible_text(*function, operands)}}};
   result.grid[0] =
       grid_size(int64_t{params.groups} * params.heads * (batches_differ ? batches : 1));
   result.threads = kSeenThreads;
@@ -196,9 +197,9 @@ CudaLaunch FlashPlan::seen_launch(bool of_keys, const FlashSeen* seen) const {
   return result;
 }
 
-void FlashPlan::put_seen_axes(CudaLaunch& launch) const {
-  const auto [batches_differ, heads_differ] = score_seen_axes(*function, operands);
-  launch.kernel.constants.emplace_back("SEEN_AXES",
+void FlashPlan::put_visible_axes(CudaLaunch& launch) const {
+  const auto [batches_differ, heads_differ] = score_visible_axes(*function, operands);
+  launch.kernel.constants.emplace_back("VISIBLE_AXES",
                                        fmt::format("{}{}", batches_differ ? "along::batches" : "0",
                                                    heads_differ ? " | along::heads" : ""));
 }

@@ -51,8 +51,9 @@ struct FlashPlanes {
   FlashTensor tensor(int i, const FlashShape& shape) const;
 };
 
-// Returns how many FlashSeen a node needs for `rows` queries or keys; 0 if it skips nothing.
-int64_t seen_count(const AttentionSpec& spec, const Shape& q, const Shape& k, int64_t rows);
+// Returns how many ranges a node needs for `rows` queries or keys; 0 if it skips nothing.
+int64_t visible_range_count(const AttentionSpec& spec, const Shape& q, const Shape& k,
+                            int64_t rows);
 
 // Attention over a cache (cached_attention.cc).
 std::vector<CudaLaunch> plan_cached_attention(const CudaCall& call);
@@ -65,7 +66,7 @@ struct FlashPlan {
   int64_t batches, heads, key_heads;  // heads of one batch
   float scale;
   int mask_first, mask_last;
-  bool grouped;  // blocks along x, long tiles of several heads first (flash_common.cuh, Work)
+  bool grouped;  // blocks along x, long tiles of several heads first (flash_common.cuh, BlockTile)
   const CudaFacts& device;
 
   const ScoreFunction* function;         // may be null
@@ -80,8 +81,8 @@ struct FlashPlan {
   // Whether Hopper kernels skip what the score function masks (flash_seen.cu). seen_launch finds
   // the queries that groups of keys see if `of_keys`, else the keys that groups of queries see.
   bool skips() const;
-  CudaLaunch seen_launch(bool of_keys, const FlashSeen* seen) const;
-  void put_seen_axes(CudaLaunch& launch) const;
+  CudaLaunch seen_launch(bool of_keys, const VisibleRange* ranges) const;
+  void put_visible_axes(CudaLaunch& launch) const;
 
   float scale_log2() const;
   CudaLaunch launch(const char* file, const char* entry, CudaConstants constants) const;

@@ -63,7 +63,7 @@ struct QuerySums {
 #pragma unroll
           for (int m = 0; m < kM; ++m) {
             a[m] = load_a_transposed(d_scores, k, row(i) + 16 * m);
-            if constexpr (!kPlain) f[m] = factor(row(i) + 16 * m, k);
+            if constexpr (!kIs16Bit) f[m] = factor(row(i) + 16 * m, k);
           }
         FragmentB<Element> b[2];
         load_b_pair_transposed(b, keys, k, column(i));
@@ -71,7 +71,7 @@ struct QuerySums {
         for (int m = 0; m < kM; ++m)
 #pragma unroll
           for (int half = 0; half < 2; ++half) {
-            if constexpr (kPlain) {
+            if constexpr (kIs16Bit) {
               multiply(sums[i][m][half], a[m], b[half]);
             } else {
               Accumulator part = {};

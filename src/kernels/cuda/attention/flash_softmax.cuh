@@ -8,8 +8,8 @@ namespace ridgeline {
 
 // The running maximum may lag behind the true one by kLag powers of two, so that most steps need no rescaling and no
 // weight leaves the range of fp16. Weights in planes start at the top of that range and leave no room for a lag.
-constexpr float kLag = kPlain ? 8 : 0;
-constexpr float kTop = kPlain ? 0 : 14;
+constexpr float kLag = kIs16Bit ? 8 : 0;
+constexpr float kTop = kIs16Bit ? 0 : 14;
 
 // The state of kM x 16 rows of a warp; a lane holds rows lane / 4 and lane / 4 + 8 of each 16.
 template <int kM>
@@ -82,7 +82,7 @@ struct RunningSoftmax {
           for (int j = 2 * i; j < 2 * i + 2; ++j) {
             float& s = scores[m][n].v[j];
             // Subtracting first is exact to the last bit, which 16-bit results do not need.
-            s = kPlain ? exp2(s * scale[m] - shift) : exp2((s - base) * scale[m] + kTop);
+            s = kIs16Bit ? exp2(s * scale[m] - shift) : exp2((s - base) * scale[m] + kTop);
             total[m][i] += s;
           }
       }
@@ -91,11 +91,11 @@ struct RunningSoftmax {
 
 // Writes the log-sum-exps of a warp's rows and returns the factors of their outputs in `inverse`.
 template <int kM>
-__device__ __forceinline__ void finish_totals(const FlashForwardParams& p, const Work& work,
+__device__ __forceinline__ void finish_totals(const FlashForwardParams& p, const BlockTile& own,
                                               const RunningSoftmax<kM>& softmax, int first_row, int warp_row,
                                               float (&inverse)[kM][2]) {
   float* log_sum_exp =
-      p.log_sum_exp + (static_cast<long long>(work.batch) * p.heads + work.head) * p.queries + first_row;
+      p.log_sum_exp + (static_cast<long long>(own.batch) * p.heads + own.head) * p.queries + first_row;
 #pragma unroll
   for (int m = 0; m < kM; ++m)
 #pragma unroll
@@ -112,14 +112,14 @@ __device__ __forceinline__ void finish_totals(const FlashForwardParams& p, const
 // Ends a tile: writes the normalised outputs and the log-sum-exps. `tile` is shared memory that is free for the warp's
 // rows. A warp owns its queries, so it does not wait for the others.
 template <class To, int kM, int kTiles>
-__device__ __forceinline__ void finish_rows(const FlashForwardParams& p, const Work& work,
+__device__ __forceinline__ void finish_rows(const FlashForwardParams& p, const BlockTile& own,
                                             RunningSoftmax<kM>& softmax, const Accumulator (&output)[kM][kTiles],
                                             To tile, int block_rows, int warp_row) {
-  const int first_row = work.tile * block_rows;
+  const int first_row = own.tile * block_rows;
   float inverse[kM][2];
-  finish_totals(p, work, softmax, first_row, warp_row, inverse);
+  finish_totals(p, own, softmax, first_row, warp_row, inverse);
   // Staged in shared memory, so that rows are written 16 bytes at a time.
-  const Outputs out(p.out, work.batch, work.head);
+  const Outputs out(p.out, own.batch, own.head);
   put_results(output, tile, out, first_row, p.queries, warp_row, 0, [&](int m, int i) { return inverse[m][i]; });
   __syncwarp();
   store_rows<16 * kM>(tile, out, first_row, p.queries, warp_row);
@@ -127,14 +127,14 @@ __device__ __forceinline__ void finish_rows(const FlashForwardParams& p, const W
 
 // The same, directly from registers.
 template <int kTiles>
-__device__ __forceinline__ void finish_rows_directly(const FlashForwardParams& p, const Work& work,
+__device__ __forceinline__ void finish_rows_directly(const FlashForwardParams& p, const BlockTile& own,
                                                      const RunningSoftmax<1>& softmax,
                                                      const Accumulator (&output)[1][kTiles], int block_rows,
                                                      int warp_row) {
-  const int first_row = work.tile * block_rows;
+  const int first_row = own.tile * block_rows;
   float inverse[1][2];
-  finish_totals(p, work, softmax, first_row, warp_row, inverse);
-  store_results(output[0], Outputs(p.out, work.batch, work.head), first_row + warp_row, p.queries,
+  finish_totals(p, own, softmax, first_row, warp_row, inverse);
+  store_results(output[0], Outputs(p.out, own.batch, own.head), first_row + warp_row, p.queries,
                 [&](int i) { return inverse[0][i]; });
 }
 
@@ -142,7 +142,7 @@ __device__ __forceinline__ void finish_rows_directly(const FlashForwardParams& p
 // from `key` on.
 template <int kM, int kTiles, class FactorOf>
 __device__ __forceinline__ void apply_function(Accumulator (&scores)[kM][kTiles], const FlashForwardParams& p,
-                                               const Work& work, int query, int key, FactorOf factor_of) {
+                                               const BlockTile& own, int query, int key, FactorOf factor_of) {
   if constexpr (kFunction)
 #pragma unroll
     for (int m = 0; m < kM; ++m) {
@@ -151,7 +151,7 @@ __device__ __forceinline__ void apply_function(Accumulator (&scores)[kM][kTiles]
       for (int n = 0; n < kTiles; ++n)
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          const ScorePlace at = {p.operands, work.batch, work.head, min(query + 16 * m + row_in_tile(i), p.queries - 1),
+          const ScorePlace at = {p.operands, own.batch, own.head, min(query + 16 * m + row_in_tile(i), p.queries - 1),
                                  min(key + 8 * n + column_in_tile(i), p.keys - 1)};
           scores[m][n].v[i] = score_value(at, scores[m][n].v[i] * factor);
         }

@@ -280,10 +280,11 @@ template <class Tile>
 const std::vector<Tile>& row_for(const std::vector<TileRow<Tile>>& table, const FlashShape& shape) {
   for (const TileRow<Tile>& row : table)
     if (row.planes == shape.planes() && shape.width <= row.width) return row.tiles;
-  throw Error(ErrorKind::unsupported,
-              fmt::format("attention heads are {} wide, and the CUDA flash kernels end at {}",
-                          shape.width, kMaxFlashWidth),
-              "use the naive implementation");
+  throw Error(
+      ErrorKind::unsupported,
+      fmt::format("attention heads are {} wide, and the CUDA flash kernels end at {}",
+                  shape.width, kMaxFlashWidth),
+      "use the naive implementation");
 }
 
 template <class Tile, class SharedBytes>
@@ -358,9 +359,9 @@ int64_t BackwardKeysTile::shared_bytes(const FlashShape& shape, bool single_pass
     return tiles + 4 * keys * queries + kBarrierBytes;  // weights passed between warpgroups
   }
   const int64_t weights = (queries * element_bytes(shape) + 16) * keys;
-  const int64_t tops = shape.planes() == 0 ? 0 : (keys / 16 * split + 3) / 4 * 16;
+  const int64_t plane_scales = shape.planes() == 0 ? 0 : (keys / 16 * split + 3) / 4 * 16;
   return 2 * keys * shape.row_bytes() + stages * (2 * queries * shape.row_bytes() + 8 * queries) +
-         (single_pass || split > 1 ? weights : 0) + (split > 1 ? weights : 0) + tops;
+         (single_pass || split > 1 ? weights : 0) + (split > 1 ? weights : 0) + plane_scales;
 }
 
 int64_t BackwardQueriesTile::shared_bytes(const FlashShape& shape) const {

@@ -88,7 +88,8 @@ std::string operand_gradient_text(const ScoreFunction& function,
   return body(function, function.gradient, *operand_gradient(function, operand), operands);
 }
 
-std::string score_seen_text(const ScoreFunction& function, std::span<const TensorView> operands) {
+std::string score_visible_text(const ScoreFunction& function,
+                               std::span<const TensorView> operands) {
   std::string text;
   for (const auto& [condition, wanted] : score_conditions(function))
     text += fmt::format("{}{}[&]() -> bool {{ {} }}()", text.empty() ? "return " : " && ",
@@ -96,8 +97,8 @@ std::string score_seen_text(const ScoreFunction& function, std::span<const Tenso
   return text + ";";
 }
 
-std::array<bool, 2> score_seen_axes(const ScoreFunction& function,
-                                    std::span<const TensorView> operands) {
+std::array<bool, 2> score_visible_axes(const ScoreFunction& function,
+                                       std::span<const TensorView> operands) {
   std::array<bool, 2> differs = {};
   for (const ScoreCondition& each : score_conditions(function))
     for (size_t axis = 0; axis < differs.size(); ++axis) {

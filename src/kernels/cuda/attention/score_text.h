@@ -18,10 +18,10 @@ std::string score_gradient_text(const ScoreFunction& function,
 std::string operand_gradient_text(const ScoreFunction& function,
                                   std::span<const TensorView> operands, int operand);
 
-// The body of SCORE_SEEN (flash_seen.cu), and whether it varies along batches and along heads.
-std::string score_seen_text(const ScoreFunction& function, std::span<const TensorView> operands);
-std::array<bool, 2> score_seen_axes(const ScoreFunction& function,
-                                    std::span<const TensorView> operands);
+// The body of SCORE_VISIBLE (flash_seen.cu), and whether it varies along batches and along heads.
+std::string score_visible_text(const ScoreFunction& function, std::span<const TensorView> operands);
+std::array<bool, 2> score_visible_axes(const ScoreFunction& function,
+                                       std::span<const TensorView> operands);
 
 // "along::heads | along::keys": the axes along which an operand varies; "0": none.
 std::string operand_axes_text(const TensorView& operand);

@@ -142,15 +142,15 @@ extern "C" __global__ void
     }
   }
 #if SPLITS > 1
-  meet_cluster();
+  cluster_sync();
   for (int i = threadIdx.x; i < kOfABlock && split * kOfABlock + i < kOutputs; i += kThreads) {
     const int output = split * kOfABlock + i;
     float sum = 0;
 #pragma unroll
-    for (int rank = 0; rank < SPLITS; ++rank) sum += load_from(&parts[0][output], rank);
+    for (int rank = 0; rank < SPLITS; ++rank) sum += load_distributed(&parts[0][output], rank);
     store(output, sum);
   }
-  meet_cluster();  // no block exits before the others have read its shared memory
+  cluster_sync();  // no block exits before the others have read its shared memory
 #endif
 }
 

@@ -37,14 +37,14 @@ int64_t together(const FusedKernel& kernel) {
 BoxedTensor boxed(const ProductMatrix& matrix, DType dtype, int64_t across, int64_t depth,
                   int64_t box, int64_t depth_box, size_t map, size_t address) {
   const auto stride = static_cast<uint64_t>(matrix.stride * kElementBytes);
-  const auto width = static_cast<uint64_t>(matrix.is_deep ? depth : across),
-             rows = static_cast<uint64_t>(matrix.is_deep ? across : depth);
+  const auto width = static_cast<uint64_t>(matrix.is_k_major ? depth : across),
+             rows = static_cast<uint64_t>(matrix.is_k_major ? across : depth);
   return {.map_offset = static_cast<uint32_t>(map),
           .address_offset = static_cast<uint32_t>(address),
           .dtype = dtype,
           .sizes = {width, rows, 1, 1},
           .strides_bytes = {stride, stride * rows, stride * rows},
-          .box_rows = static_cast<uint32_t>(matrix.is_deep ? box : depth_box)};
+          .box_rows = static_cast<uint32_t>(matrix.is_k_major ? box : depth_box)};
 }
 
 }  // namespace
@@ -53,13 +53,13 @@ bool has_product_kernels(const CudaFacts& device) {
   return device.compute_capability == 90 && device.shared_bytes_per_block >= kSharedBytes;
 }
 
-CudaLaunch product_launch(CudaKernel kernel, DType dtype, bool left_deep, bool right_deep,
+CudaLaunch product_launch(CudaKernel kernel, DType dtype, bool left_k_major, bool right_k_major,
                           bool paired) {
   kernel.constants.emplace_back("ELEMENT", element_name(dtype));
   for (const auto& [name, value] : {std::pair{"COLUMNS", ProductTile::kColumns},
                                     {"STAGES", kRingStages},
-                                    {"LEFT_DEEP", int64_t{left_deep}},
-                                    {"RIGHT_DEEP", int64_t{right_deep}},
+                                    {"LEFT_K_MAJOR", int64_t{left_k_major}},
+                                    {"RIGHT_K_MAJOR", int64_t{right_k_major}},
                                     {"PAIRED", int64_t{paired}}})
     kernel.constants.emplace_back(name, std::to_string(value));
   return {.kernel = std::move(kernel),
@@ -69,7 +69,7 @@ CudaLaunch product_launch(CudaKernel kernel, DType dtype, bool left_deep, bool r
 
 ProductProblem put_product(CudaLaunch& launch, size_t place, DType dtype, const ProductSpan& span,
                            const ProductMatrix& left, const ProductMatrix& right) {
-  const bool is_paired = span.worked_columns != span.columns;
+  const bool is_paired = span.epilogue_columns != span.columns;
   const int64_t tile_columns = is_paired ? ProductTile::kColumns / 2 : ProductTile::kColumns;
   launch.boxed.push_back(boxed(left, dtype, span.rows, span.depth, ProductTile::kRows,
                                ProductTile::kDepth, place + offsetof(ProductProblem, left),
@@ -83,10 +83,10 @@ ProductProblem put_product(CudaLaunch& launch, size_t place, DType dtype, const 
           .left_data = left.data,
           .right_data = right.data,
           .rows = static_cast<int>(span.rows),
-          .columns = static_cast<int>(span.worked_columns),
+          .columns = static_cast<int>(span.epilogue_columns),
           .depth = static_cast<int>(span.depth),
           .row_pairs = static_cast<int>(divide_up(span.rows, kClusterBlocks * ProductTile::kRows)),
-          .column_tiles = static_cast<int>(divide_up(span.worked_columns, tile_columns))};
+          .column_tiles = static_cast<int>(divide_up(span.epilogue_columns, tile_columns))};
 }
 
 void put_grid(CudaLaunch& launch, int64_t tile_pairs, const CudaFacts& device) {
@@ -111,14 +111,14 @@ CudaProductKernel::CudaProductKernel(const FusedKernel& kernel, const EmitOption
                             .text = std::move(text.text)},
                            product.dtype, product.left.is_deep, product.right.is_deep, pair > 0);
   const auto matrix = [](const FusedMatrix& of) {
-    return ProductMatrix{.data = nullptr, .stride = of.stride, .is_deep = of.is_deep};
+    return ProductMatrix{.data = nullptr, .stride = of.stride, .is_k_major = of.is_deep};
   };
   ProductParams params{};
   params.products[0] = put_product(launch_, offsetof(ProductParams, products), product.dtype,
                                    {.rows = product.rows,
                                     .columns = product.columns,
                                     .depth = product.depth,
-                                    .worked_columns = walk.columns},
+                                    .epilogue_columns = walk.columns},
                                    matrix(product.left), matrix(product.right));
   params.count = 1;
   params.pair = static_cast<int>(pair);

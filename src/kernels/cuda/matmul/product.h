@@ -23,17 +23,17 @@ struct ProductTile {
 struct ProductMatrix {
   const void* data = nullptr;
   int64_t stride = 0;
-  bool is_deep = true;  // whether it is contiguous along the depth of the product
+  bool is_k_major = true;  // whether it is contiguous along the depth of the product
 };
 
 // A launch of products whose matrices share one layout; put_product() and put_grid() set params,
 // boxed tensors and grid.
-CudaLaunch product_launch(CudaKernel kernel, DType dtype, bool left_deep, bool right_deep,
+CudaLaunch product_launch(CudaKernel kernel, DType dtype, bool left_k_major, bool right_k_major,
                           bool paired);
 
 struct ProductSpan {
   int64_t rows = 0, columns = 0, depth = 0;
-  int64_t worked_columns = 0;  // of the epilogue: all, or half of them
+  int64_t epilogue_columns = 0;  // all, or half of them
 };
 // Adds a product to a launch: its matrices are copied by TMA. Returns what belongs at `place` in
 // the kernel's parameters.

@@ -16,16 +16,16 @@ namespace ridgeline {
 constexpr int kPack = 8, kTogether = TOGETHER;
 
 // Operands of the next packs are loaded before the sums are ready, and while others are processed.
-struct PackedTile {
+struct PackEpilogue {
   static constexpr bool kAlongRows = false;
   static constexpr int kColumns = PAIRED ? kTileColumns / 2 : kTileColumns, kPacks = kColumns / kPack;
-  static constexpr int kWorkers = kFinishing * 32;
+  static constexpr int kWorkers = kEpilogueWarps * 32;
   const ProductParams& p;
-  const int first = threadIdx.x - kMultiplying * 32;
+  const int first = threadIdx.x - kConsumerWarps * 32;
   int first_row, first_column;
   Operands operands[kTogether];
 
-  __device__ __forceinline__ explicit PackedTile(const ProductParams& params) : p(params) {}
+  __device__ __forceinline__ explicit PackEpilogue(const ProductParams& params) : p(params) {}
 
   __device__ __forceinline__ void begin(int, int row, int column) {
     first_row = row, first_column = column;
@@ -42,18 +42,21 @@ struct PackedTile {
   }
 
  private:
-  // Calls work(k, row, column) for those of the kTogether packs from `begin` on that lie inside the result.
-  template <class Work>
-  __device__ __forceinline__ void each(int begin, Work work) const {
+  // Calls visit(k, row, column) for those of the kTogether packs from `begin` on that lie inside the result.
+  template <class Visit>
+  __device__ __forceinline__ void each(int begin, Visit visit) const {
 #pragma unroll
     for (int k = 0; k < kTogether; ++k) {
       const int item = begin + k * kWorkers, row = item / kPacks, column = item % kPacks * kPack;
-      if (item < kTileRows * kPacks && first_row + row < p.products[0].rows && first_column + column < p.products[0].columns)
-        work(k, row, column);
+      if (item < kTileRows * kPacks && first_row + row < p.products[0].rows &&
+          first_column + column < p.products[0].columns)
+        visit(k, row, column);
     }
   }
   __device__ __forceinline__ void load(int begin) {
-    each(begin, [&](int k, int row, int column) { operands[k] = load_operands(p, first_row + row, first_column + column); });
+    each(begin, [&](int k, int row, int column) {
+      operands[k] = load_operands(p, first_row + row, first_column + column);
+    });
   }
   __device__ __forceinline__ void finish(int begin, const Operands (&with)[kTogether], const char* sums) const {
     each(begin, [&](int k, int row, int column) {
@@ -65,7 +68,7 @@ struct PackedTile {
 extern "C" __global__ void __cluster_dims__(kBlocks, 1, 1) __launch_bounds__(kThreads, 1)
 PRODUCT_KERNEL(const __grid_constant__ ProductParams p) {
   wait_for_earlier_kernels();
-  multiply_and_finish<PackedTile>(p);
+  multiply_with_epilogue<PackEpilogue>(p);
 }
 
 }  // namespace ridgeline

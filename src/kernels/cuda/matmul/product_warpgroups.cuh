@@ -7,17 +7,16 @@
 // is multiplied.
 //
 // Constants:
-//   ELEMENT                bf16 or fp16
-//   COLUMNS                columns of a tile
-//   STAGES                 steps in depth in shared memory
-//   LEFT_DEEP, RIGHT_DEEP  1: the matrix is contiguous along the depth, 0: across it
-//   PAIRED                 1: the second half of a tile's columns lies p.pair columns after the first
+//   ELEMENT                      bf16 or fp16
+//   COLUMNS                      columns of a tile
+//   STAGES                       steps in depth in shared memory
+//   LEFT_K_MAJOR, RIGHT_K_MAJOR  1: the matrix is contiguous along the depth, 0: across it
+//   PAIRED                       1: the second half of a tile's columns lies p.pair columns after the first
 //
-// A kernel calls multiply_and_finish<TileWork>(p), where TileWork is the epilogue (product_packs.cuh,
-// product_update.cu):
-//   struct TileWork {                                     constructed once by each thread of the epilogue
+// A kernel calls multiply_with_epilogue<Epilogue>(p) (product_packs.cuh, product_update.cu):
+//   struct Epilogue {                                     constructed once by each thread of the epilogue
 //     static constexpr bool kAlongRows;                   the order of tiles
-//     explicit TileWork(const Params& p);                 ProductParams, or one with more products
+//     explicit Epilogue(const Params& p);                 ProductParams, or one with more products
 //     void begin(int product, int row, int column);       before the sums are ready
 //     void run(const char* sums);                         rows of Sums::kRowBytes
 //   };
@@ -30,8 +29,8 @@ namespace ridgeline {
 
 constexpr int kTileRows = 128, kTileColumns = COLUMNS, kDepth = 64;
 constexpr int kThreads = 4 * kWarpgroup;
-constexpr int kMultiplying = 8, kFinishing = 7;  // warps; the producer's follows them
-constexpr int kMultiplyingRegisters = 152, kOtherRegisters = 104;
+constexpr int kConsumerWarps = 8, kEpilogueWarps = 7;  // the producer's follows them
+constexpr int kConsumerRegisters = 152, kOtherRegisters = 104;
 constexpr int kBlocks = 2;  // of a cluster
 
 template <bool kFirst, class A, class B>
@@ -42,8 +41,8 @@ template <class A, class B>
 struct Either<false, A, B> {
   using Type = B;
 };
-using Left = Either<LEFT_DEEP, Panels<kTileRows, kDepth>, Panels<kDepth, kTileRows>>::Type;
-using Right = Either<RIGHT_DEEP, Panels<kTileColumns, kDepth>, Panels<kDepth, kTileColumns>>::Type;
+using Left = Either<LEFT_K_MAJOR, Panels<kTileRows, kDepth>, Panels<kDepth, kTileRows>>::Type;
+using Right = Either<RIGHT_K_MAJOR, Panels<kTileColumns, kDepth>, Panels<kDepth, kTileColumns>>::Type;
 
 // A step in depth of both operands.
 struct Stage {
@@ -94,15 +93,16 @@ struct ClusterTiles {
 };
 
 // Starts to copy a box to the same place in both blocks of the cluster, and to complete at the same barrier in each.
-__device__ __forceinline__ void copy_box_to_both(unsigned to, const TensorMap& map, int column, int row, PhaseBarrier arrived,
-                                                 unsigned long long policy) {
+__device__ __forceinline__ void copy_box_to_both(unsigned to, const TensorMap& map, int column, int row,
+                                                 MBarrier arrived, unsigned long long policy) {
   asm volatile(
-      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster.L2::cache_hint"
-      " [%0], [%1, {%2, %3, %4, %4}], [%5], %6, %7;" ::"r"(to),
-      "l"(&map), "r"(column), "r"(row), "r"(0), "r"(arrived.address), "h"(static_cast<unsigned short>((1 << kBlocks) - 1)), "l"(policy)
+      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster"
+      ".L2::cache_hint [%0], [%1, {%2, %3, %4, %4}], [%5], %6, %7;" ::"r"(to),
+      "l"(&map), "r"(column), "r"(row), "r"(0), "r"(arrived.address),
+      "h"(static_cast<unsigned short>((1 << kBlocks) - 1)), "l"(policy)
       : "memory");
 }
-__device__ __forceinline__ void copy_box(unsigned to, const TensorMap& map, int column, int row, PhaseBarrier arrived,
+__device__ __forceinline__ void copy_box(unsigned to, const TensorMap& map, int column, int row, MBarrier arrived,
                                          unsigned long long policy) {
   asm volatile(
       "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint"
@@ -111,9 +111,9 @@ __device__ __forceinline__ void copy_box(unsigned to, const TensorMap& map, int 
       : "memory");
 }
 
-__device__ __forceinline__ void copy_left(Left tile, const ProductProblem& p, int row, int depth, PhaseBarrier arrived,
+__device__ __forceinline__ void copy_left(Left tile, const ProductProblem& p, int row, int depth, MBarrier arrived,
                                           unsigned long long policy) {
-  if constexpr (LEFT_DEEP) {
+  if constexpr (LEFT_K_MAJOR) {
     copy_box(tile.address, p.left, depth, row, arrived, policy);
   } else {
 #pragma unroll
@@ -124,9 +124,9 @@ __device__ __forceinline__ void copy_left(Left tile, const ProductProblem& p, in
 
 // Copies this block's half of the columns to both blocks.
 __device__ __forceinline__ void copy_right(Right tile, const ProductProblem& p, int column, int pair, int depth,
-                                           PhaseBarrier arrived, unsigned long long policy) {
+                                           MBarrier arrived, unsigned long long policy) {
   const int half = blockIdx.x % kBlocks;
-  if constexpr (RIGHT_DEEP) {
+  if constexpr (RIGHT_K_MAJOR) {
     constexpr int kHalf = kTileColumns / kBlocks;
     const int row = column + half * (PAIRED ? pair : kHalf);
     copy_box_to_both(tile.address + half * kHalf * Right::kRowBytes, p.right, depth, row, arrived, policy);
@@ -146,7 +146,7 @@ __device__ __forceinline__ void load_tiles(const Params& p, Ring ring) {
   int step = 0;
   for (Tiles tiles(p); tiles.more(); tiles.next())
     for (int depth = 0; depth < tiles.of().depth; depth += kDepth, ++step)
-      ring.fill(step, Stage::kBytes, [&](Stage stage, PhaseBarrier arrived) {
+      ring.fill(step, Stage::kBytes, [&](Stage stage, MBarrier arrived) {
         copy_left(stage.left(), tiles.of(), tiles.row(), depth, arrived, often);
         copy_right(stage.right(), tiles.of(), tiles.column(), p.pair, depth, arrived, often);
       });
@@ -155,7 +155,7 @@ __device__ __forceinline__ void load_tiles(const Params& p, Ring ring) {
 // A stage is free when neither block of the cluster reads it any more: the copies of both write to it.
 __device__ __forceinline__ void release_in_cluster(const Ring& ring, int step) {
   __syncwarp();
-  if (lane() < kBlocks) arrive_in_block(ring.free(step).address, lane());
+  if (lane() < kBlocks) arrive_in_block(ring.empty(step).address, lane());
 }
 
 // The sums of a warpgroup's 64 rows.
@@ -165,18 +165,18 @@ struct RowSums {
   __device__ __forceinline__ void multiply(Stage stage, int row) {
     const Left left = stage.left();
     const Right right = stage.right();
-    begin_products();
+    wgmma_fence();
 #pragma unroll
     for (int d = 0; d < kDepth; d += kStep)
-      if constexpr (LEFT_DEEP && RIGHT_DEEP)
+      if constexpr (LEFT_K_MAJOR && RIGHT_K_MAJOR)
         multiply_shared<ELEMENT, 0, kTileColumns / 8>(sums, left.rows_from(row, d), right.rows_from(0, d), true);
-      else if constexpr (LEFT_DEEP)
+      else if constexpr (LEFT_K_MAJOR)
         multiply_shared<ELEMENT, 0, kTileColumns / 8>(sums, left.rows_from(row, d), right.columns_from(0, d), true);
-      else if constexpr (RIGHT_DEEP)
+      else if constexpr (RIGHT_K_MAJOR)
         multiply_shared<ELEMENT, 0, kTileColumns / 8>(sums, left.columns_from(row, d), right.rows_from(0, d), true);
       else
         multiply_shared<ELEMENT, 0, kTileColumns / 8>(sums, left.columns_from(row, d), right.columns_from(0, d), true);
-    end_products();
+    wgmma_commit();
   }
   __device__ __forceinline__ void store(Sums to, int row) const {
 #pragma unroll
@@ -185,53 +185,53 @@ struct RowSums {
   }
 };
 
-template <class TileWork, class Params>
-__device__ __forceinline__ void multiply_and_finish(const Params& p) {
+template <class Epilogue, class Params>
+__device__ __forceinline__ void multiply_with_epilogue(const Params& p) {
   extern __shared__ __align__(1024) char shared[];
   const unsigned begin = static_cast<unsigned>(__cvta_generic_to_shared(shared));
   const Ring ring{begin, begin + Ring::kTileBytes + SumsRing::kTileBytes};
   const SumsRing sums_ring{begin + Ring::kTileBytes, ring.barriers + Ring::kBarrierBytes};
   if (threadIdx.x == 0) {
-    ring.set_up(1, kMultiplying * kBlocks);
-    sums_ring.set_up(kMultiplying * 32, kFinishing);
-    publish_barriers();
+    ring.set_up(1, kConsumerWarps * kBlocks);
+    sums_ring.set_up(kConsumerWarps * 32, kEpilogueWarps);
+    fence_barrier_init();
   }
-  meet_cluster();
+  cluster_sync();
   const int warpgroup = warpgroup_number();
-  using Tiles = ClusterTiles<TileWork::kAlongRows, Params>;
+  using Tiles = ClusterTiles<Epilogue::kAlongRows, Params>;
 
-  if (warpgroup >= kMultiplying / 4) {
-    give_registers<kOtherRegisters>();
-    if (warp() < kMultiplying + kFinishing) {
-      TileWork work(p);
+  if (warpgroup >= kConsumerWarps / 4) {
+    decrease_registers<kOtherRegisters>();
+    if (warp() < kConsumerWarps + kEpilogueWarps) {
+      Epilogue epilogue(p);
       for (Tiles tiles(p); tiles.more(); tiles.next()) {
-        work.begin(tiles.product, tiles.row(), tiles.column());
-        sums_ring.take(tiles.round);
-        work.run(shared + Ring::kTileBytes);
+        epilogue.begin(tiles.product, tiles.row(), tiles.column());
+        sums_ring.wait_full(tiles.round);
+        epilogue.run(shared + Ring::kTileBytes);
         sums_ring.release(tiles.round);
       }
     } else if (lane() == 0) {
       load_tiles<Tiles>(p, ring);
     }
   } else {
-    take_registers<kMultiplyingRegisters>();
+    increase_registers<kConsumerRegisters>();
     const int row = 64 * warpgroup;
     int step = 0;
     for (Tiles tiles(p); tiles.more(); tiles.next()) {
       RowSums mine;  // zeros: products that overwrite would keep the registers of the last tile alive
       for (const int end = step + (tiles.of().depth + kDepth - 1) / kDepth; step < end; ++step) {
-        mine.multiply(ring.take(step), row);
-        wait_for_products<1>();
+        mine.multiply(ring.wait_full(step), row);
+        wgmma_wait<1>();
         if (step > 0) release_in_cluster(ring, step - 1);
       }
-      wait_for_products<0>();
+      wgmma_wait<0>();
       fence_registers(mine.sums);
-      mine.store(sums_ring.room(tiles.round), row);
-      sums_ring.hand_over(tiles.round);
+      mine.store(sums_ring.acquire_empty(tiles.round), row);
+      sums_ring.commit_full(tiles.round);
     }
   }
   __syncwarp();    // with the producer thread
-  meet_cluster();  // no block exits while the other may still write to it
+  cluster_sync();  // no block exits while the other may still write to it
 }
 
 }  // namespace ridgeline

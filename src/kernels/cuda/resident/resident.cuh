@@ -58,11 +58,11 @@ RESIDENT float fold_block(float value, float* scratch) {
   return value;
 }
 
-RESIDENT void barrier_init(uint32 barrier, int count) {
+RESIDENT void mbarrier_init(uint32 barrier, int count) {
   asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(barrier), "r"(count));
 }
 
-RESIDENT void barrier_wait(uint32 barrier, uint32 parity) {
+RESIDENT void mbarrier_wait(uint32 barrier, uint32 parity) {
   asm volatile(
       "{\n.reg .pred done;\nagain:\nmbarrier.try_wait.parity.shared.b64 done, [%0], %1;\n@!done bra again;\n}\n" ::
           "r"(barrier),
@@ -70,11 +70,11 @@ RESIDENT void barrier_wait(uint32 barrier, uint32 parity) {
       : "memory");
 }
 
-RESIDENT void barrier_arrive(uint32 barrier) {
+RESIDENT void mbarrier_arrive(uint32 barrier) {
   asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
-RESIDENT void barrier_expect(uint32 barrier, uint32 bytes) {
+RESIDENT void mbarrier_expect(uint32 barrier, uint32 bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
 
@@ -105,10 +105,10 @@ struct Ring {
       parity ^= 1;
     }
   }
-  RESIDENT void wait() const { barrier_wait(full(), parity); }
+  RESIDENT void wait() const { mbarrier_wait(full(), parity); }
   RESIDENT void done() {
     __syncwarp();
-    if (threadIdx.x % 32 == 0) barrier_arrive(empty());
+    if (threadIdx.x % 32 == 0) mbarrier_arrive(empty());
     next();
   }
   // Releases `count` stages, from the one `before` stages before the current one on.
@@ -117,7 +117,7 @@ struct Ring {
     if (lane < count) {
       int at = stage - before + lane;
       if (at < 0) at += kStages;
-      barrier_arrive(barriers + (kStages + at) * 8);
+      mbarrier_arrive(barriers + (kStages + at) * 8);
     }
   }
 };
@@ -139,19 +139,19 @@ struct Sides {
   }
   // The producer warp: lane i copies vector i to its offset.
   RESIDENT void load(const char* from, int at, int bytes, int all) {
-    barrier_wait(empty(), parity ^ 1);
-    if (threadIdx.x % 32 == 0) barrier_expect(full(), all);
+    mbarrier_wait(empty(), parity ^ 1);
+    if (threadIdx.x % 32 == 0) mbarrier_expect(full(), all);
     __syncwarp();
     if (bytes > 0) bulk_copy(shared_address(data + slot * kBytes) + at, from, bytes, full());
     next();
   }
   RESIDENT const char* wait() const {
-    barrier_wait(full(), parity);
+    mbarrier_wait(full(), parity);
     return data + slot * kBytes;
   }
   RESIDENT void done() {
     __syncwarp();
-    if (threadIdx.x % 32 == 0) barrier_arrive(empty());
+    if (threadIdx.x % 32 == 0) mbarrier_arrive(empty());
     next();
   }
 };
@@ -166,7 +166,7 @@ struct Words {
   uint64 first, second;
 };
 
-RESIDENT Words look(const uint64* words) {
+RESIDENT Words poll(const uint64* words) {
   Words w;
   asm volatile("ld.relaxed.gpu.global.v2.u64 {%0, %1}, [%2];"
                : "=l"(w.first), "=l"(w.second)
@@ -175,7 +175,7 @@ RESIDENT Words look(const uint64* words) {
   return w;
 }
 
-RESIDENT bool is_there(const Words& w, uint32 turn) {
+RESIDENT bool has_turn(const Words& w, uint32 turn) {
   return static_cast<uint32>(w.first >> 32) == turn && static_cast<uint32>(w.second >> 32) == turn;
 }
 
@@ -185,18 +185,18 @@ RESIDENT void receive(const uint64* words, int vectors, char* to, uint32 turn) {
 #pragma unroll 1
   for (int base = threadIdx.x; base < vectors; base += kThreads * kBatch) {
     Words got[kBatch];
-    bool there;
+    bool arrived;
     do {
-      there = true;
+      arrived = true;
 #pragma unroll
       for (int i = 0; i < kBatch; ++i) {
         const int v = base + i * kThreads;
-        if (v < vectors) got[i] = look(words + 2 * v);
+        if (v < vectors) got[i] = poll(words + 2 * v);
       }
 #pragma unroll
       for (int i = 0; i < kBatch; ++i)
-        if (base + i * kThreads < vectors) there = there && is_there(got[i], turn);
-    } while (!there);
+        if (base + i * kThreads < vectors) arrived = arrived && has_turn(got[i], turn);
+    } while (!arrived);
 #pragma unroll
     for (int i = 0; i < kBatch; ++i) {
       const int v = base + i * kThreads;

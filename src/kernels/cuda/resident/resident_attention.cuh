@@ -7,18 +7,18 @@ namespace ridgeline {
 
 template <int kDim>
 constexpr int kWordsOfHead = kDim / 2 + 2;  // pairs of elements, then the log-sum-exp twice
-// Blocks are divided among key heads (`pair`), and those of a head take units of its slots in turn.
+// Blocks are divided among key heads, and those of a head take units of its slots in turn.
 constexpr int kUnit = 64, kHalf = 32, kMostSplits = 16;
 struct CacheShare {
-  int pair, split, splits;
+  int key_head, split, splits;
   bool takes_part;
 };
 
-RESIDENT CacheShare cache_share(const int pairs) {
-  int splits = static_cast<int>(kBlocks) / pairs;
+RESIDENT CacheShare cache_share(const int key_heads) {
+  int splits = static_cast<int>(kBlocks) / key_heads;
   splits = splits < kMostSplits ? splits : kMostSplits;
-  const int pair = blockIdx.x / splits;
-  return {pair, static_cast<int>(blockIdx.x) % splits, splits, pair < pairs};
+  const int key_head = blockIdx.x / splits;
+  return {key_head, static_cast<int>(blockIdx.x) % splits, splits, key_head < key_heads};
 }
 
 struct Filled {
@@ -37,17 +37,17 @@ RESIDENT void load_cache(R& ring, const char* keys, const char* values, const Ca
   const int units = filled(position, capacity).units;
 #pragma unroll 1
   for (int unit = share.split; unit < units; unit += share.splits) {
-    const int64 at = (static_cast<int64>(share.pair) * capacity + unit * kUnit) * kDim * 2;
+    const int64 at = (static_cast<int64>(share.key_head) * capacity + unit * kUnit) * kDim * 2;
     const int lane = threadIdx.x % 32;
     const uint32 full = ring.full();  // the first stage's barrier counts the bytes of all four
 #pragma unroll 1
     for (int part = 0; part < 4; ++part) {
-      barrier_wait(ring.empty(), ring.parity ^ 1);
+      mbarrier_wait(ring.empty(), ring.parity ^ 1);
       if (lane == 0) {
         if (part == 0) {
-          barrier_expect(full, 4 * kHalf * kDim * 2);
+          mbarrier_expect(full, 4 * kHalf * kDim * 2);
         } else {
-          barrier_arrive(ring.full());
+          mbarrier_arrive(ring.full());
         }
       }
       __syncwarp();
@@ -62,8 +62,8 @@ struct AttentionScratch {
   float scores[2][2][8][kUnit + 4];  // [odd or even unit][half of the dimensions][head][key]
 };
 
-// q [pairs][kGroup][kDim] and the newest key and value [pairs][kDim] are in shared memory. Partial results go to
-// words[pair][split][head].
+// q [key_heads][kGroup][kDim] and the newest key and value [key_heads][kDim] are in shared memory. Partial results go
+// to words[key_head][split][head].
 template <int kDim, int kGroup, class R>
 RESIDENT void attend(R& ring, const CacheShare& share, AttentionScratch& s, const char* q, const char* new_key,
                      const char* new_value, char* keys, char* values, int position, int capacity, int window,
@@ -72,19 +72,19 @@ RESIDENT void attend(R& ring, const CacheShare& share, AttentionScratch& s, cons
   if (!share.takes_part || share.split >= units) return;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   if (slot / kUnit % share.splits == share.split) {  // the block that owns the slot stores the new key and value
-    const int64 place = (static_cast<int64>(share.pair) * capacity + slot) * kDim * 2;
+    const int64 place = (static_cast<int64>(share.key_head) * capacity + slot) * kDim * 2;
     for (int i = threadIdx.x; i < kDim / 2; i += kThreads) {
       reinterpret_cast<uint32*>(keys + place)[i] =
-          reinterpret_cast<const uint32*>(new_key + share.pair * kDim * 2)[i];
+          reinterpret_cast<const uint32*>(new_key + share.key_head * kDim * 2)[i];
       reinterpret_cast<uint32*>(values + place)[i] =
-          reinterpret_cast<const uint32*>(new_value + share.pair * kDim * 2)[i];
+          reinterpret_cast<const uint32*>(new_value + share.key_head * kDim * 2)[i];
     }
   }
   constexpr uint32 kRowBytes = kDim * 2 + kRowPadding;
   constexpr int kTilesOfWarp = kDim / 16 / kWarps;  // of the output's dimensions
   float out[kTilesOfWarp][4] = {};
   float largest = -infinity(), sum = 0;  // of head lane / 4, the same in four lanes
-  q += share.pair * kGroup * kDim * 2;
+  q += share.key_head * kGroup * kDim * 2;
   const int head = lane / 4 < kGroup ? lane / 4 : 0;
   const bool wraps = position >= capacity || (window != 0 && position >= window);
   int odd = 0;
@@ -104,10 +104,10 @@ RESIDENT void attend(R& ring, const CacheShare& share, AttentionScratch& s, cons
       const uint32 row = newest % kHalf * kRowBytes;
       for (int i = threadIdx.x; i < kDim / 2; i += kThreads) {
         asm volatile("st.shared.b32 [%0], %1;" ::"r"((later ? at[1] : at[0]) + row + i * 4),
-                     "r"(reinterpret_cast<const uint32*>(new_key + share.pair * kDim * 2)[i])
+                     "r"(reinterpret_cast<const uint32*>(new_key + share.key_head * kDim * 2)[i])
                      : "memory");
         asm volatile("st.shared.b32 [%0], %1;" ::"r"((later ? at[3] : at[2]) + row + i * 4),
-                     "r"(reinterpret_cast<const uint32*>(new_value + share.pair * kDim * 2)[i])
+                     "r"(reinterpret_cast<const uint32*>(new_value + share.key_head * kDim * 2)[i])
                      : "memory");
       }
       sync_consumers();
@@ -188,7 +188,7 @@ RESIDENT void attend(R& ring, const CacheShare& share, AttentionScratch& s, cons
 #pragma unroll
     for (int i = 0; i < 4; ++i) ring.done();
   }
-  uint64* to = words + static_cast<int64>(share.pair * kMostSplits + share.split) * kGroup * kWordsOfHead<kDim>;
+  uint64* to = words + static_cast<int64>(share.key_head * kMostSplits + share.split) * kGroup * kWordsOfHead<kDim>;
   const int column = lane % 4 * 2;
   const float inverse = __fdividef(1.0f, sum);
   const float scales[2] = {__shfl_sync(~0u, inverse, lane % 4 * 8), __shfl_sync(~0u, inverse, lane % 4 * 8 + 4)};
@@ -204,34 +204,35 @@ RESIDENT void attend(R& ring, const CacheShare& share, AttentionScratch& s, cons
     publish(to + lane / 4 * kWordsOfHead<kDim> + kDim / 2 + lane % 4, __float_as_uint(largest + __logf(sum)), turn);
 }
 
-// Every block combines the splits of all heads: out [pairs][kGroup][kDim] in shared memory.
+// Every block combines the splits of all heads: out [key_heads][kGroup][kDim] in shared memory.
 template <int kDim, int kGroup>
-RESIDENT void receive_attention(const uint64* words, int pairs, int splits, int position, int capacity, char* out,
+RESIDENT void receive_attention(const uint64* words, int key_heads, int splits, int position, int capacity, char* out,
                                 uint32 turn) {
   const int units = filled(position, capacity).units;
   const int active = units < splits ? units : splits;
   constexpr int kWords = kWordsOfHead<kDim>;
 #pragma unroll 1
-  for (int i = threadIdx.x; i < pairs * kGroup * kDim / 4; i += kThreads) {
+  for (int i = threadIdx.x; i < key_heads * kGroup * kDim / 4; i += kThreads) {
     const int row = i / (kDim / 4), word = i % (kDim / 4) * 2;
     const uint64* from = words + (static_cast<int64>(row / kGroup) * kMostSplits * kGroup + row % kGroup) * kWords;
     float largest = -infinity(), sum = 0, result[4] = {};
 #pragma unroll 1
     for (int base = 0; base < active; base += 4) {
       Words values[4], shares[4];
-      bool there;
+      bool arrived;
       do {
-        there = true;
+        arrived = true;
 #pragma unroll
         for (int split = 0; split < 4; ++split)
           if (base + split < active) {
-            values[split] = look(from + (base + split) * kGroup * kWords + word);
-            shares[split] = look(from + (base + split) * kGroup * kWords + kDim / 2);
+            values[split] = poll(from + (base + split) * kGroup * kWords + word);
+            shares[split] = poll(from + (base + split) * kGroup * kWords + kDim / 2);
           }
 #pragma unroll
         for (int split = 0; split < 4; ++split)
-          if (base + split < active) there = there && is_there(values[split], turn) && is_there(shares[split], turn);
-      } while (!there);
+          if (base + split < active)
+            arrived = arrived && has_turn(values[split], turn) && has_turn(shares[split], turn);
+      } while (!arrived);
 #pragma unroll
       for (int split = 0; split < 4; ++split) {
         if (base + split >= active) continue;

@@ -118,8 +118,8 @@ RESIDENT int find_largest(Best best, Best* scratch, uint64* words, uint32 turn, 
   best = {-infinity(), 0};
   if (threadIdx.x < kBlocks) {
     Words w;
-    do w = look(words + 2 * threadIdx.x);
-    while (!is_there(w, turn));
+    do w = poll(words + 2 * threadIdx.x);
+    while (!has_turn(w, turn));
     best = {__uint_as_float(static_cast<uint32>(w.first)), static_cast<int>(static_cast<uint32>(w.second))};
   }
   sync_consumers();
@@ -143,12 +143,12 @@ extern "C" __global__ void __launch_bounds__(kThreads + 32, 1)
   WeightRing ring{shared_address(memory + kRingAt), shared_address(s.barriers)};
   if (threadIdx.x == 0) {
     for (int i = 0; i < kStages; ++i) {
-      barrier_init(ring.barriers + i * 8, 1);
-      barrier_init(ring.barriers + (kStages + i) * 8, kWarps);
+      mbarrier_init(ring.barriers + i * 8, 1);
+      mbarrier_init(ring.barriers + (kStages + i) * 8, kWarps);
     }
     for (int i = 0; i < kSideSlots; ++i) {
-      barrier_init(sides.barriers + i * 8, 1);
-      barrier_init(sides.barriers + (kSideSlots + i) * 8, kWarps);
+      mbarrier_init(sides.barriers + i * 8, 1);
+      mbarrier_init(sides.barriers + (kSideSlots + i) * 8, kWarps);
     }
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
@@ -160,11 +160,11 @@ extern "C" __global__ void __launch_bounds__(kThreads + 32, 1)
   const uint32 first_turn = *p.turn + 1;
   const int first_position = p.position ? *p.position : 0;
   int token = 0;  // found by the turn before
-  int owed = 0;  // stages to be released
-  const auto give_back = [&](int most) {
-    const int count = owed < most ? owed : most;
-    ring.release(owed, count);
-    owed -= count;
+  int held = 0;  // stages to be released
+  const auto release_held = [&](int most) {
+    const int count = held < most ? held : most;
+    ring.release(held, count);
+    held -= count;
   };
 #pragma unroll 1
   for (int step = 0, number = 0, run = 0; step < ITEMS * p.turns; ++step) {
@@ -187,7 +187,7 @@ extern "C" __global__ void __launch_bounds__(kThreads + 32, 1)
       case kResidentPairs:
       case kResidentHead: {
         Best best{-infinity(), 0};
-        if (item.shift < 0) give_back(owed);  // stages owed come right before this product's
+        if (item.shift < 0) release_held(held);  // stages held come right before this product's
         if (item.kind == kResidentHead) {
           asm volatile("fence.proxy.async;" ::
                            : "memory");  // orders this turn's keys and values before the loads of the next
@@ -218,13 +218,13 @@ extern "C" __global__ void __launch_bounds__(kThreads + 32, 1)
         publish_rows(item, s.partial[odd], words, turn);
         receive(words, item.all_rows / 4, s.values + item.at[1], turn);
         sync_consumers();
-        if (item.shift >= 0) owed += item.stages;
-        give_back(kStagesAtOnce);
+        if (item.shift >= 0) held += item.stages;
+        release_held(kStagesAtOnce);
         break;
       }
 #if KEY_HEADS > 0
       case kResidentAttention:
-        give_back(owed);  // before the cache takes stages
+        release_held(held);  // before the cache takes stages
         attend<HEAD_DIM, GROUP>(ring, cache, s.attention, s.values + item.at[0], s.values + item.at[1],
                                 s.values + item.at[2], static_cast<char*>(const_cast<void*>(item.weights)),
                                 static_cast<char*>(item.values), position, item.slots, item.window, kScale, words,

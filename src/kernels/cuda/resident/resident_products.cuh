@@ -137,8 +137,8 @@ RESIDENT void load_product(R& ring, const char* weights, int first, int all, int
     const char* from = weights + (first + row + lane % height + lane / height * half_rows) * pitch;
 #pragma unroll 1
     for (int chunk = 0; chunk < chunks; ++chunk, from += bytes) {
-      barrier_wait(ring.empty(), ring.parity ^ 1);
-      if (lane == 0) barrier_expect(ring.full(), (half_rows ? 2 : 1) * rows * bytes);
+      mbarrier_wait(ring.empty(), ring.parity ^ 1);
+      if (lane == 0) mbarrier_expect(ring.full(), (half_rows ? 2 : 1) * rows * bytes);
       __syncwarp();
       if (mine) bulk_copy(ring.here() + lane * (bytes + kRowPadding), from, bytes, ring.full());
       ring.next();

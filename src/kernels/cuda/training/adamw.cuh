@@ -27,8 +27,8 @@ __device__ __forceinline__ Factors factors_of(const AdamWNumbers& p) {
 }
 
 // Root and quotient are off by an ulp or two, far less than the rounding of the sum with the parameter.
-__device__ __forceinline__ void step(const AdamWNumbers& p, const Factors& f, float& parameter, float gradient, float& m,
-                                     float& v) {
+__device__ __forceinline__ void step(const AdamWNumbers& p, const Factors& f, float& parameter, float gradient,
+                                     float& m, float& v) {
   const float g = SCALED ? gradient * f.gradient : gradient;
   m = p.keep_first * m + p.take_first * g;
   v = p.keep_second * v + p.take_second * (g * g);

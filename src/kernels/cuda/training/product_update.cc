@@ -23,9 +23,10 @@ int64_t tile_pairs(int64_t rows, int64_t columns) {
 
 // A matrix [rows, columns] of a product, whose depth is axis `depth`.
 ProductMatrix matrix_of(const TensorView& view, int depth) {
-  const bool is_deep = view.strides[depth] == 1;
-  return {
-      .data = view.data, .stride = view.strides[is_deep ? 1 - depth : depth], .is_deep = is_deep};
+  const bool is_k_major = view.strides[depth] == 1;
+  return {.data = view.data,
+          .stride = view.strides[is_k_major ? 1 - depth : depth],
+          .is_k_major = is_k_major};
 }
 
 struct UpdatedProduct {
@@ -80,23 +81,23 @@ std::vector<CudaLaunch> plan_product_updates(const CudaCall& call, const AdamWNu
                                  .depth = left.shape[1],
                                  .left = matrix_of(left, 1),
                                  .right = matrix_of(right, 0)};
-    alike[{product.left.is_deep, product.right.is_deep}].push_back(product);
+    alike[{product.left.is_k_major, product.right.is_k_major}].push_back(product);
   }
   std::vector<CudaLaunch> launches;
   for (const auto& [deep, products] : alike)
     for_each_launch_of(products.size(), [&](size_t begin, size_t end) {
       const DType dtype = products[begin].dtype;
-      CudaLaunch launch =
-          product_launch({.file = "product_update.cu",
-                          .entry = "product_update",
-                          .constants = {{"CS336", spec.variant == AdamWVariant::cs336 ? "1" : "0"},
-                                        {"SCALED", spec.skips    ? "2"
-                                                   : spec.scaled ? "1"
-                                                                 : "0"},
-                                        {"COPIED", spec.copied ? "1" : "0"},
-                                        {"TOGETHER", "2"},
-                                        {"AHEAD", "1"}}},
-                         dtype, products[begin].left.is_deep, products[begin].right.is_deep, false);
+      CudaLaunch launch = product_launch(
+          {.file = "product_update.cu",
+           .entry = "product_update",
+           .constants = {{"CS336", spec.variant == AdamWVariant::cs336 ? "1" : "0"},
+                         {"SCALED", spec.skips    ? "2"
+                                    : spec.scaled ? "1"
+                                                  : "0"},
+                         {"COPIED", spec.copied ? "1" : "0"},
+                         {"TOGETHER", "2"},
+                         {"AHEAD", "1"}}},
+          dtype, products[begin].left.is_k_major, products[begin].right.is_k_major, false);
       ProductUpdateParams params{};
       params.numbers = numbers;
       int64_t pairs = 0;

@@ -13,9 +13,9 @@ namespace ridgeline {
 // The epilogue. Threads take packs of four columns, kTogether at a time, with parameters and moments of kAhead times as
 // many in flight. It does not branch, so that these are computed concurrently: packs beyond the ends load what lies at
 // the ends and are not stored.
-struct UpdatedTile {
+struct UpdateEpilogue {
   static constexpr bool kAlongRows = true;  // whole rows of parameters are accessed at a time, in fewer pages of DRAM
-  static constexpr int kPack = 4, kPacksOfRow = kTileColumns / kPack, kWorkers = 32 * kFinishing;
+  static constexpr int kPack = 4, kPacksOfRow = kTileColumns / kPack, kWorkers = 32 * kEpilogueWarps;
   static constexpr int kTogether = TOGETHER, kAhead = AHEAD;
   struct Numbers {
     float4 parameter, first_moment, second_moment;
@@ -38,7 +38,7 @@ struct UpdatedTile {
   Numbers numbers[kAhead][kTogether];
   Place next{0};
 
-  __device__ __forceinline__ explicit UpdatedTile(const ProductUpdateParams& params)
+  __device__ __forceinline__ explicit UpdateEpilogue(const ProductUpdateParams& params)
       : p(params), factors(factors_of(p.numbers)) {}
 
   __device__ __forceinline__ void begin(int product, int row, int column) {
@@ -51,14 +51,14 @@ struct UpdatedTile {
     first_moment = tensor.first_moment + tile;
     second_moment = tensor.second_moment + tile;
     copy = static_cast<ELEMENT*>(tensor.copy) + tile;
-    next = Place(threadIdx.x - 32 * kMultiplying);
+    next = Place(threadIdx.x - 32 * kConsumerWarps);
 #pragma unroll
     for (int i = 0; i < kAhead; ++i) load(numbers[i]);
   }
 
   __device__ __forceinline__ void run(const char* sums) {
     if (factors.skips()) return;
-    Place at(threadIdx.x - 32 * kMultiplying);
+    Place at(threadIdx.x - 32 * kConsumerWarps);
     while (at.row <= last_row)
 #pragma unroll
       for (int i = 0; i < kAhead; ++i) {
@@ -75,7 +75,8 @@ struct UpdatedTile {
 #pragma unroll
     for (int k = 0; k < kTogether; ++k) {
       const int at = min(next.row, last_row) * stride + min(next.pack * kPack, last_column);
-      to[k] = {__ldcg(reinterpret_cast<const float4*>(parameter + at)), __ldcg(reinterpret_cast<const float4*>(first_moment + at)),
+      to[k] = {__ldcg(reinterpret_cast<const float4*>(parameter + at)),
+               __ldcg(reinterpret_cast<const float4*>(first_moment + at)),
                __ldcg(reinterpret_cast<const float4*>(second_moment + at))};
       next.add(kWorkers);
     }
@@ -85,7 +86,8 @@ struct UpdatedTile {
     for (int k = 0; k < kTogether; ++k) {
       auto& [x, m, v] = of[k];
       const int row = min(at.row, last_row);
-      const auto gradient = load_pack<kPack>(reinterpret_cast<const ELEMENT*>(sums + row * Sums::kRowBytes) + at.pack * kPack);
+      const auto gradient =
+          load_pack<kPack>(reinterpret_cast<const ELEMENT*>(sums + row * Sums::kRowBytes) + at.pack * kPack);
       step(p.numbers, factors, x.x, widen(gradient.at[0]), m.x, v.x);
       step(p.numbers, factors, x.y, widen(gradient.at[1]), m.y, v.y);
       step(p.numbers, factors, x.z, widen(gradient.at[2]), m.z, v.z);
@@ -110,7 +112,7 @@ struct UpdatedTile {
 extern "C" __global__ void __cluster_dims__(kBlocks, 1, 1) __launch_bounds__(kThreads, 1)
 product_update(const __grid_constant__ ProductUpdateParams p) {
   wait_for_earlier_kernels();
-  multiply_and_finish<UpdatedTile>(p);
+  multiply_with_epilogue<UpdateEpilogue>(p);
 }
 
 }  // namespace ridgeline
