@@ -39,7 +39,13 @@ TEST(ResidentKernel, CompilesForHopperWithoutSpills) {
     older.compute_capability = 80;
     EXPECT_FALSE(plan_resident(
         graph, plan, *resident, older, [](Value) -> void* { return nullptr; }, why));
-    EXPECT_NE(why.find("Hopper"), std::string::npos);
+    EXPECT_EQ(why, "it needs a Hopper GPU");
+
+    CudaFacts larger = hopper;
+    larger.multiprocessors = 257;
+    EXPECT_FALSE(plan_resident(
+        graph, plan, *resident, larger, [](Value) -> void* { return nullptr; }, why));
+    EXPECT_EQ(why, "it supports up to 256 multiprocessors, and the GPU has 257");
   }
   if (!cuda_library("nvrtc"))
     GTEST_SKIP() << "NVRTC is not installed: " << cuda_library("nvrtc").how_to_get;

@@ -48,7 +48,7 @@ AttentionSizes check_inputs(const TensorView& q, const TensorView& k, const Tens
                 fmt::format("use 1 to {}", kMaxHeadDim));
   if (sizes.head_dim > kMaxHeadDim)
     throw Error(ErrorKind::unsupported,
-                fmt::format("attention heads are {} wide, and the flash kernels end at {}",
+                fmt::format("attention heads are {} wide, and the flash kernels support up to {}",
                             sizes.head_dim, kMaxHeadDim),
                 "use the naive implementation");
   if (sizes.key_heads < 1 || sizes.heads % sizes.key_heads != 0)
@@ -126,7 +126,7 @@ AlignedFloats::AlignedFloats(int64_t count) {
   data_.reset(static_cast<float*>(std::aligned_alloc(kFloatsPerLine * sizeof(float), bytes)));
   if (data_ == nullptr)
     throw Error(ErrorKind::out_of_memory,
-                fmt::format("flash attention: no {} bytes of scratch", bytes));
+                fmt::format("flash attention: cannot allocate {} bytes of scratch", bytes));
 }
 
 void AlignedFloats::Free::operator()(float* data) const {

@@ -282,7 +282,7 @@ const std::vector<Tile>& row_for(const std::vector<TileRow<Tile>>& table, const 
     if (row.planes == shape.planes() && shape.width <= row.width) return row.tiles;
   throw Error(
       ErrorKind::unsupported,
-      fmt::format("attention heads are {} wide, and the CUDA flash kernels end at {}",
+      fmt::format("attention heads are {} wide, and the CUDA flash kernels support up to {}",
                   shape.width, kMaxFlashWidth),
       "use the naive implementation");
 }

@@ -34,8 +34,7 @@ int64_t tile_of(int64_t m, int64_t n, const CudaFacts& device) {
 CudaLaunch plan_gemm(CudaGemm which, const TensorView& a, const TensorView& b,
                      const TensorView& out, const CudaFacts& device) {
   if (out.dtype == DType::tf32)
-    throw Error(ErrorKind::unsupported,
-                "tf32 is a matter of tensor cores, which only the library uses",
+    throw Error(ErrorKind::unsupported, "tf32 needs tensor cores, which only the library uses",
                 "measure `library` in tf32, or fp32");
   GemmParams params{.a = a.data,
                     .b = b.data,

@@ -102,8 +102,8 @@ CudaProductKernel::CudaProductKernel(const FusedKernel& kernel, const EmitOption
   constexpr int64_t kMost = std::numeric_limits<int>::max();
   if (!has_product_kernels(device) || product.rows > kMost / 2 || product.columns > kMost / 2 ||
       product.depth > kMost / 2)
-    throw Error(ErrorKind::unsupported, "products inside of kernels need a GPU like the H100",
-                "products by the library serve everywhere");
+    throw Error(ErrorKind::unsupported, "fused product kernels need a Hopper GPU",
+                "use library products");
   CudaText text = emit_product(kernel, options);
   launch_ = product_launch({.file = text.entry + ".cu",
                             .entry = text.entry,

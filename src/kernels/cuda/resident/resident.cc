@@ -17,7 +17,8 @@ constexpr int64_t kSideSlots[] = {4, 2};  // the more, the earlier vectors are l
 constexpr int64_t kRowPadding = 16, kCacheRows = 32, kMostSplits = 16;
 constexpr int64_t kMostColumns = 640;  // of a chunk of weights
 constexpr int64_t kLeastStages = 5,
-                  kMostStages = 24;  // of the ring: a unit of the cache takes four
+                  kMostStages = 24;                   // of the ring: a unit of the cache takes four
+constexpr int64_t kMostBlocks = 32 * kResidentWarps;  // each has a thread in find_largest()
 constexpr int64_t kAttentionScratch = 2 * 2 * 8 * (64 + 4) * 4;
 
 struct Sizes {
@@ -120,7 +121,7 @@ std::optional<CudaResident> plan_resident(const Graph& graph, const Plan& plan,
                                           const std::function<void*(Value)>& address,
                                           std::string& why) {
   if (facts.compute_capability < 90 || facts.compute_capability >= 100) {
-    why = "it takes a Hopper GPU";
+    why = "it needs a Hopper GPU";
     return std::nullopt;
   }
   const int64_t blocks = facts.multiprocessors;
@@ -131,7 +132,12 @@ std::optional<CudaResident> plan_resident(const Graph& graph, const Plan& plan,
     sizes = sizes_of(resident, blocks, side_slots);
     stages = std::min(kMostStages, (facts.shared_bytes_per_block - sizes.fixed) / sizes.stage);
   }
-  if (stages < kLeastStages || blocks > 256) {
+  if (blocks > kMostBlocks) {
+    why = fmt::format("it supports up to {} multiprocessors, and the GPU has {}", kMostBlocks,
+                      blocks);
+    return std::nullopt;
+  }
+  if (stages < kLeastStages) {
     why = fmt::format("shared memory of {} leaves {} stages for weights",
                       to_string(Bytes{facts.shared_bytes_per_block}), std::max<int64_t>(stages, 0));
     return std::nullopt;
