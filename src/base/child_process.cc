@@ -13,8 +13,8 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <system_error>
 #include <thread>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -27,21 +27,27 @@ constexpr size_t kKeptErrors = 8192;
 constexpr double kBetweenQuestions = 0.1;  // seconds between polls of `interrupted`
 constexpr double kBetweenEnds = 0.01;      // seconds between calls of has_ended()
 
+void close_once(int& fd) {
+  if (fd >= 0) close(fd);
+  fd = -1;
+}
+
 struct Pipe {
   int read_end = -1, write_end = -1;
   Pipe() {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
-      throw Error(ErrorKind::environment, fmt::format("no pipe: {}", std::strerror(errno)));
+      throw Error(ErrorKind::environment, fmt::format("no pipe: {}", errno_text(errno)));
     read_end = ends[0];
     write_end = ends[1];
   }
+  ~Pipe() {
+    close_once(read_end);
+    close_once(write_end);
+  }
+  Pipe(const Pipe&) = delete;
+  Pipe& operator=(const Pipe&) = delete;
 };
-
-void close_once(int& fd) {
-  if (fd >= 0) close(fd);
-  fd = -1;
-}
 
 std::vector<std::string> merged_environment(const std::map<std::string, std::string>& added) {
   std::vector<std::string> all;
@@ -110,18 +116,12 @@ ChildProcess::ChildProcess(const std::vector<std::string>& words, const Options&
                                  pointers(arguments).data(), pointers(variables).data());
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
-  close(in.read_end);
-  close(out.write_end);
-  close(err.write_end);
-  input_ = in.write_end;
-  output_ = out.read_end;
-  error_ = err.read_end;
-  if (failed) {
-    process_ = -1;
-    for (int* fd : {&input_, &output_, &error_}) close_once(*fd);
-    throw Error(ErrorKind::environment, fmt::format("cannot start '{}': {}", words[0],
-                                                    std::generic_category().message(failed)));
-  }
+  if (failed)
+    throw Error(ErrorKind::environment,
+                fmt::format("cannot start '{}': {}", words[0], errno_text(failed)));
+  input_ = std::exchange(in.write_end, -1);
+  output_ = std::exchange(out.read_end, -1);
+  error_ = std::exchange(err.read_end, -1);
 }
 
 ChildProcess::~ChildProcess() {

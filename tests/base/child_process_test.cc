@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
+#include <iterator>
 #include <thread>
 
 #include "base/error.h"
@@ -38,6 +41,26 @@ TEST(ChildProcess, EndsWhatIsTooSlow) {
   EXPECT_EQ(slow.read_line({.seconds = 0.05}).outcome, Outcome::too_slow);
   EXPECT_EQ(slow.end(0), "signal 9 (Killed)");
   EXPECT_EQ(slow.end(0), "signal 9 (Killed)") << "asking again changes nothing";
+}
+
+size_t open_descriptors() {
+  const std::filesystem::directory_iterator all("/proc/self/fd");
+  return static_cast<size_t>(std::distance(begin(all), end(all)));
+}
+
+TEST(ChildProcess, ThatCannotStartLeavesNoDescriptorsOpen) {
+  const size_t before = open_descriptors();
+  EXPECT_THROW(ChildProcess({"/absent"}), Error);
+  EXPECT_EQ(open_descriptors(), before);
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const int next = dup(0);  // descriptors from here on are free
+  close(next);
+  const rlimit few{.rlim_cur = static_cast<rlim_t>(next) + 4, .rlim_max = limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  EXPECT_THROW(ChildProcess({"/bin/cat"}), Error) << "two of three pipes";
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  EXPECT_EQ(open_descriptors(), before);
 }
 
 TEST(ChildProcess, ChildrenOfTheChildEndWithIt) {
