@@ -35,6 +35,11 @@ double parse_quantity(std::string_view text, std::span<const Unit> units, std::s
   throw fail();
 }
 
+std::string three_figures(double value, std::string_view unit) {
+  const double size = std::abs(value);
+  return fmt::format("{:.{}f} {}", value, size < 9.995 ? 2 : size < 99.95 ? 1 : 0, unit);
+}
+
 }  // namespace
 
 std::string to_string(Bytes bytes) {
@@ -46,8 +51,7 @@ std::string to_string(Bytes bytes) {
     ++unit;
   }
   if (unit == 0) return fmt::format("{} B", bytes.count);
-  const int decimals = std::abs(value) < 9.995 ? 2 : std::abs(value) < 99.95 ? 1 : 0;
-  return fmt::format("{:.{}f} {}", value, decimals, kNames[unit]);
+  return three_figures(value, kNames[unit]);
 }
 
 Bytes parse_bytes(std::string_view text) {
@@ -62,18 +66,15 @@ Bytes parse_bytes(std::string_view text) {
 }
 
 std::string format_seconds(double seconds) {
+  if (seconds == 0) return "0 s";
   if (seconds >= 119.5) {
     const auto whole = static_cast<int64_t>(std::lround(seconds));
     return fmt::format("{} min {} s", whole / 60, whole % 60);
   }
   static constexpr Unit kUnits[] = {{"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}};
-  for (const Unit& unit : kUnits) {
-    const double value = seconds / unit.factor;
-    if (value < 0.9995 && unit.factor > 1e-9) continue;
-    const int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
-    return fmt::format("{:.{}f} {}", value, decimals, unit.name);
-  }
-  return "0 s";
+  const Unit* unit = kUnits;
+  while (seconds / unit->factor < 0.9995 && unit + 1 != std::end(kUnits)) ++unit;
+  return three_figures(seconds / unit->factor, unit->name);
 }
 
 double parse_seconds(std::string_view text) {

@@ -43,6 +43,7 @@ TEST(Units, DurationsReadAndPrint) {
   EXPECT_DOUBLE_EQ(parse_seconds("1.5min"), 90);
   EXPECT_EQ(format_seconds(0.00123), "1.23 ms");
   EXPECT_EQ(format_seconds(125), "2 min 5 s");
+  EXPECT_EQ(format_seconds(0), "0 s");
   EXPECT_DOUBLE_EQ(parse_seconds("5us"), 5e-6);
 }
 
