@@ -2,10 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
-
 #include "base/closest.h"
 #include "base/error.h"
+#include "base/parse_number.h"
 #include "base/print.h"
 #include "cli/interrupt.h"
 #include "jit/cuda_libraries.h"
@@ -19,12 +18,9 @@ DeviceChoice parse_device(const std::string& text) {
   if (text == "cpu") return {DeviceChoice::Kind::cpu};
   if (text == "cuda") return {DeviceChoice::Kind::cuda};
   constexpr std::string_view kPrefix = "cuda:";
-  int ordinal = 0;
-  const char* end = text.data() + text.size();
   if (text.starts_with(kPrefix)) {
-    const auto [stop, problem] = std::from_chars(text.data() + kPrefix.size(), end, ordinal);
-    if (problem == std::errc{} && stop == end && ordinal >= 0)
-      return {DeviceChoice::Kind::cuda, ordinal};
+    const std::optional<int> ordinal = parse_number<int>(text.substr(kPrefix.size()));
+    if (ordinal && *ordinal >= 0) return {DeviceChoice::Kind::cuda, *ordinal};
   }
   throw unknown_name(text, {.what = "a device", .names = {"auto", "cpu", "cuda", "cuda:N"}});
 }

@@ -4,21 +4,19 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 #include "base/closest.h"
 #include "base/error.h"
+#include "base/parse_number.h"
 
 namespace ridgeline {
 namespace {
 
 std::string at_least_one(const std::string& text) {
-  int64_t value = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (problem != std::errc{} || end != text.data() + text.size())
-    return fmt::format("'{}' is not a whole number below 2^63", text);
-  return value >= 1 ? std::string() : fmt::format("{} is not a size; sizes are at least 1", text);
+  const std::optional<int64_t> value = parse_number<int64_t>(text);
+  if (!value) return fmt::format("'{}' is not a whole number below 2^63", text);
+  return *value >= 1 ? std::string() : fmt::format("{} is not a size; sizes are at least 1", text);
 }
 
 struct AddOption {

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 
 #include "base/error.h"
+#include "base/parse_number.h"
 #include "base/printable.h"
 
 namespace ridgeline {
@@ -47,14 +47,12 @@ ProfileSchedule parse_profile_schedule(std::string_view text) {
     is_seen = true;
     const std::string_view digits = part.substr(equals + 1);
     const int least = name == "active" ? 1 : 0;
-    int steps = -1;
-    const auto [stop, error] = std::from_chars(digits.data(), digits.data() + digits.size(), steps);
-    if (error != std::errc() || stop != digits.data() + digits.size() || steps < least ||
-        steps > kMostSteps)
+    const std::optional<int> steps = parse_number<int>(digits);
+    if (!steps || *steps < least || *steps > kMostSteps)
       refuse(text, fmt::format("gives {} steps of {}, expected a whole number from {} to {}",
                                digits.empty() ? "no" : "'" + printable(digits) + "'", name, least,
                                kMostSteps));
-    schedule.*(row->steps) = steps;
+    schedule.*(row->steps) = *steps;
   }
   return schedule;
 }

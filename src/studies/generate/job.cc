@@ -4,10 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/parse_number.h"
 #include "base/random.h"
 #include "models/gemma3.h"
 #include "models/gemma3_weights.h"
@@ -63,12 +63,11 @@ std::optional<Tokenizer> find_tokenizer(const GenerateFlags& flags) {
 std::vector<int32_t> parse_ids(const Words& words) {
   std::vector<int32_t> ids;
   for (const std::string& word : words) {
-    int32_t id = 0;
-    const auto [end, problem] = std::from_chars(word.data(), word.data() + word.size(), id);
-    if (problem != std::errc{} || end != word.data() + word.size())
+    const std::optional<int32_t> id = parse_number<int32_t>(word);
+    if (!id)
       throw Error(ErrorKind::usage, fmt::format("--prompt-ids has '{}', expected a token id", word),
                   "write whole numbers, such as 2,17,901");
-    ids.push_back(id);
+    ids.push_back(*id);
   }
   return ids;
 }

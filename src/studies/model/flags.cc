@@ -4,11 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 
 #include "base/error.h"
+#include "base/parse_number.h"
 #include "base/sort_by.h"
 
 namespace ridgeline {
@@ -30,10 +30,7 @@ constexpr OverrideFlag kOverrides[] = {
 
 // NaN if the text is not a number.
 double number_in(const std::string& text) {
-  double value = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool is_number = problem == std::errc{} && end == text.data() + text.size();
-  return is_number ? value : std::nan("");
+  return parse_number<double>(text).value_or(std::nan(""));
 }
 
 std::string above_zero(const std::string& text) {

@@ -2,11 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "base/closest.h"
 #include "base/error.h"
+#include "base/parse_number.h"
 #include "base/print.h"
 #include "studies/model/flags.h"
 #include "studies/precision/row.h"
@@ -35,10 +35,8 @@ FormatPair parse_pair(std::string_view text) {
 }
 
 double parse_magnitude(const std::string& text) {
-  double value = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (problem != std::errc{} || end != text.data() + text.size() || !(value > 0) ||
-      !std::isfinite(value))
+  const double value = parse_number<double>(text).value_or(0);
+  if (!(value > 0) || !std::isfinite(value))
     throw Error(ErrorKind::usage, fmt::format("--magnitude '{}' is not a number above 0", text),
                 "write the standard deviation of the operands, such as 1000");
   return value;
