@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "base/error.h"
+#include "base/parse_number.h"
 #include "base/printable.h"
 #include "measure/record_text.h"
 
@@ -80,7 +80,8 @@ GateJudgement geomean(const Comparison& comparison, double limit) {
   const std::optional<Shift> mean = comparison.mean_log_time();
   if (!mean) return {Outcome::undecided, "no row was measured on both sides"};
   for (const RowComparison& row : comparison.rows)
-    if (row.in_doubt) return {Outcome::undecided, "the machine may have made it, " + row.note};
+    if (row.in_doubt)
+      return {Outcome::undecided, "the machine may explain the difference: " + row.note};
   GateJudgement found = slowdown(*mean, limit, comparison.tolerance);
   if (found.outcome == Outcome::failed) found.why = "slower in the geometric mean " + found.why;
   return found;
@@ -129,14 +130,13 @@ Gate parse_gate(std::string_view text) {
   Gate gate{&*rule, 0, std::string(text)};
   if (colon == std::string_view::npos) return gate;
   std::string_view number = text.substr(colon + 1);
-  if (!rule->takes_limit || !number.ends_with('%')) throw wrong("a percentage such as slower:3%");
+  if (!rule->takes_limit) throw wrong("no limit after this name");
+  if (!number.ends_with('%')) throw wrong("a percentage such as slower:3%");
   number.remove_suffix(1);
-  const auto [end, problem] =
-      std::from_chars(number.data(), number.data() + number.size(), gate.limit);
-  if (problem != std::errc{} || end != number.data() + number.size() || !(gate.limit >= 0) ||
-      !std::isfinite(gate.limit))
+  const std::optional<double> percent = parse_number<double>(number);
+  if (!percent || !(*percent >= 0) || !std::isfinite(*percent))
     throw wrong("a percentage of at least 0");
-  gate.limit /= 100;
+  gate.limit = *percent / 100;
   return gate;
 }
 

@@ -462,6 +462,8 @@ TEST(Gates, BadOnesAreRefusedWithTheListOfGoodOnes) {
   for (const char* text : {"", "faster:3%", "slower:3", "slower:-3%", "slower:%", "slower:nan%",
                            "unclear:3%", "slower:3%x"})
     EXPECT_ERROR(parse_gate(text), ErrorKind::usage, "geomean:P%");
+  for (const char* text : {"unclear:3%", "missing:3%"})
+    EXPECT_ERROR(parse_gate(text), ErrorKind::usage, "expected no limit");
 }
 
 }  // namespace
