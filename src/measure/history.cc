@@ -63,17 +63,19 @@ std::filesystem::path History::file_in(const std::filesystem::path& results_dir)
 }
 
 History::History(const std::filesystem::path& file, Database::Open open) : database_(file, open) {
-  Transaction transaction(database_);
-  if (version_of(database_) == 0 && tables_in(database_) == 0) {
-    for (const std::string_view table : kTables) database_.run(table);
-    database_.run(fmt::format("PRAGMA user_version = {}", kHistoryVersion));
+  if (open == Database::Open::create) {
+    Transaction transaction(database_);
+    if (version_of(database_) == 0 && tables_in(database_) == 0) {
+      for (const std::string_view table : kTables) database_.run(table);
+      database_.run(fmt::format("PRAGMA user_version = {}", kHistoryVersion));
+    }
+    transaction.commit();
   }
   if (version_of(database_) != kHistoryVersion)
     throw Error(ErrorKind::usage,
                 fmt::format("'{}' has version {}: expected a history of version {}", file.string(),
                             version_of(database_), kHistoryVersion),
                 "give another --results-dir, or use the program that wrote it");
-  transaction.commit();
 }
 
 SavedRun History::save(const std::string& name, std::span<const Record> records) {

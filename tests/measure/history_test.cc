@@ -71,6 +71,23 @@ TEST(History, FilesThatAreNoHistoryAreRefused) {
                "version 0");
 }
 
+TEST(History, AnEmptyFileIsRefusedAndStaysEmpty) {
+  const TempDir dir;
+  write_text(dir / "empty.sqlite", "");
+  EXPECT_ERROR(History(dir / "empty.sqlite", Database::Open::existing), ErrorKind::usage,
+               "version 0");
+  EXPECT_TRUE(std::filesystem::is_empty(dir / "empty.sqlite"));
+}
+
+TEST(History, IsReadWhileAnotherRunWritesToIt) {
+  const TempDir dir;
+  const auto file = History::file_in(dir.path());
+  History(file, Database::Open::create).save("main", std::vector{attention_record({})});
+  const Database other(file, Database::Open::existing);
+  other.run("BEGIN IMMEDIATE");
+  EXPECT_EQ(History(file, Database::Open::existing).baseline("main").records.size(), 1u);
+}
+
 TEST(History, ANoiseFloorIsThatOfTheVeryRowOrNone) {
   const TempDir dir;
   History history(History::file_in(dir.path()), Database::Open::create);
