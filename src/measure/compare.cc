@@ -15,6 +15,8 @@
 namespace ridgeline {
 namespace {
 
+constexpr const char *kBase = "the base", *kNew = "the new side";
+
 // A verdict on single runs needs as many samples as the interval of a median.
 constexpr size_t kMinSamples = kMinIntervalSamples;
 // The fewest pooled degrees of freedom for an estimate of the spread of runs.
@@ -69,7 +71,7 @@ struct SideFigures {
   double quantile(double fraction) const {
     return samples[static_cast<size_t>(fraction * static_cast<double>(samples.size() - 1))];
   }
-  double log_quickest() const { return logarithms(std::vector{quantile(kQuickest)}).front(); }
+  double log_quickest() const { return log_ms(quantile(kQuickest)); }
 };
 
 std::string state(const char* side, const Record& record) {
@@ -89,8 +91,9 @@ std::optional<SideFigures> figures_of(const Record& record, const std::string& p
   if (!problem.empty()) return std::nullopt;
   SideFigures out{.samples = samples};
   std::sort(out.samples.begin(), out.samples.end());
-  out.log_medians = logarithms(
-      record.merged_runs > 0 ? samples : std::vector<double>{summarize(samples).median_ms});
+  out.log_medians =
+      record.merged_runs > 0 ? samples : std::vector<double>{summarize(samples).median_ms};
+  for (double& median : out.log_medians) median = log_ms(median);
   out.median_ms = std::exp(mean_of(out.log_medians));
   return out;
 }
@@ -139,8 +142,6 @@ Shift range_of_runs(const RowPair& pair, const SideFigures& base, const SideFigu
   range.high = *next_last - *base_first;
   return range;
 }
-
-constexpr const char *kBase = "the base", *kNew = "the new side";
 
 // Describes a difference in processor speed or GPU clock between the sides; empty if there is none
 // or it is not recorded.
@@ -213,9 +214,9 @@ void judge_apart(RowComparison& row, const RowPair& pair, const CompareOptions& 
   }
   std::string problem;
   const auto base = figures_of(*pair.base, pair.phase, problem);
-  if (!base) row.note = "the base: " + problem;
+  if (!base) row.note = fmt::format("{}: {}", kBase, problem);
   const auto next = figures_of(*pair.next, pair.phase, problem);
-  if (!next) row.note = "the new one: " + problem;
+  if (!next) row.note = fmt::format("{}: {}", kNew, problem);
   if (!base || !next) return;
   row.base_ms = base->median_ms;
   row.new_ms = next->median_ms;
@@ -254,7 +255,7 @@ RowComparison compare_pair(const RowPair& pair, double confidence, const Compare
   row.base = without_samples(*pair.base);
   row.next = without_samples(*pair.next);
   row.phase = pair.phase;
-  for (const auto& [side, record] : {std::pair("the base", pair.base), {"the new one", pair.next}})
+  for (const auto& [side, record] : {std::pair(kBase, pair.base), {kNew, pair.next}})
     if (record->status != Status::ok)
       row.note += (row.note.empty() ? "" : "; ") + state(side, *record);
   if (!row.note.empty() || pair.phase.empty()) return row;

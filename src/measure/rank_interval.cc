@@ -70,10 +70,9 @@ Shift paired_shift(std::span<const double> differences, double confidence) {
   return between_ranks(averages, signed_rank_counts(differences.size()), confidence);
 }
 
-std::vector<double> logarithms(std::span<const double> times) {
-  std::vector<double> out;
-  for (const double time : times) out.push_back(std::log(std::max(time, 1e-9)));
-  return out;
+double log_ms(double ms) {
+  constexpr double kNanosecondMs = 1e-6;
+  return std::log(std::max(ms, kNanosecondMs));
 }
 
 }  // namespace ridgeline

@@ -25,8 +25,9 @@ struct Shift {
 inline constexpr int kMaxPairs = 400;
 Shift paired_shift(std::span<const double> differences, double confidence);
 
-// Logarithms of times, whose shifts are factors; times below 1e-9 count as 1e-9.
-std::vector<double> logarithms(std::span<const double> times);
+// The logarithm of a time, whose shifts are factors. Times below a nanosecond, such as 0 from a
+// coarse clock, count as a nanosecond.
+double log_ms(double ms);
 
 // Returns the confidence of each interval such that all `rows` hold jointly with 95 % and each with
 // at least 99 %, corrected for `looks` interim analyses of growing data.

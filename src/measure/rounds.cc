@@ -15,12 +15,11 @@ namespace {
 constexpr int kLooksBeforeTheEnd[] = {kFirstLook, 14, 20, 28, 40, 56, 80, 112};
 static_assert(std::size(kLooksBeforeTheEnd) + 1 == kLooks);
 
-// Samples of 0 ms, from a coarse clock, count as a nanosecond.
 double log_quickest(std::vector<double> samples) {
   if (samples.empty()) throw Error(ErrorKind::internal, "a quad without samples");
   const auto decile = samples.begin() + static_cast<ptrdiff_t>(samples.size() / 10);
   std::nth_element(samples.begin(), decile, samples.end());
-  return std::log(std::max(*decile, 1e-6));
+  return log_ms(*decile);
 }
 
 }  // namespace
