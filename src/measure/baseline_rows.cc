@@ -10,10 +10,11 @@ namespace {
 // "saxpy n=1048576".
 std::string workload_text(const Record& record) {
   std::string text;
-  for (const auto& [key, value] : record.workload.items())
-    text += key == "name" && value.is_string()
-                ? value.get<std::string>()
-                : fmt::format("{}{}={}", text.empty() ? "" : " ", key, value.dump());
+  for (const auto& [key, value] : record.workload.items()) {
+    if (!text.empty()) text += ' ';
+    text += key == "name" && value.is_string() ? value.get<std::string>()
+                                               : fmt::format("{}={}", key, value.dump());
+  }
   return text;
 }
 

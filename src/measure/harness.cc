@@ -175,7 +175,7 @@ Turns Harness::measure_in_turns(const std::vector<Callable>& callables) {
   for (size_t i = 0; i < rows.size(); ++i) {
     if (!rows[i].check()) continue;
     right.push_back(i);
-    phases.push_back(rows.size() == 1 ? kSeries : fmt::format("{} {}", kSeries, i));
+    phases.push_back(rows.size() == 1 ? kSeries : fmt::format("{}_{}", kSeries, i));
   }
   Measurement measurement;
   Surroundings surroundings;

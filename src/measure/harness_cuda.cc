@@ -12,10 +12,9 @@ namespace {
 
 class EventClock {
  public:
+  // Delegates, so that the destructor releases everything if the rest throws.
   explicit EventClock(const CudaClockOptions& options)
-      : driver_(cuda::driver()), stream_(static_cast<cuda::Stream>(options.stream)) {
-    cuda::check(driver_.cuDeviceGet(&device_, options.device), "opening the GPU");
-    cuda::check(driver_.cuDevicePrimaryCtxRetain(&context_, device_), "taking the GPU's context");
+      : EventClock(options.device, static_cast<cuda::Stream>(options.stream)) {
     make_current();
     for (cuda::Event& event : events_)
       cuda::check(driver_.cuEventCreate(&event, 0), "creating an event");
@@ -52,6 +51,10 @@ class EventClock {
   }
 
  private:
+  EventClock(int device, cuda::Stream stream) : driver_(cuda::driver()), stream_(stream) {
+    cuda::check(driver_.cuDeviceGet(&device_, device), "opening the GPU");
+    cuda::check(driver_.cuDevicePrimaryCtxRetain(&context_, device_), "taking the GPU's context");
+  }
   void make_current() const {
     cuda::check(driver_.cuCtxSetCurrent(context_), "making the GPU's context current");
   }

@@ -3,12 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdio>
 
 #include "jit/cuda_libraries.h"
 #include "measure/read_results.h"
 #include "measure/record_json.h"
 #include "measure/roofline_model.h"
 #include "measure/test_support.h"
+#include "measure/turns.h"
 
 namespace ridgeline {
 namespace {
@@ -87,6 +89,11 @@ TEST(Harness, ComparesWithABaseline) {
   EXPECT_EQ(verdict("fast.jsonl").verdict, "FASTER");
   EXPECT_NEAR(verdict("fast.jsonl").speedup, 2, 0.01);
   EXPECT_NEAR(verdict("slow.jsonl").improvement_percent, -100, 1);
+  Record record = read_results(directory / "base.jsonl").records.at(0);
+  record.workload = Json{{"n", 7}, {"name", "work"}};
+  write_text(directory / "base.jsonl", to_line(record));
+  const auto rows = compare_with_baseline(directory / "base.jsonl", directory / "base.jsonl");
+  EXPECT_EQ(rows.at(0).workload, "n=7 work");
 }
 
 std::vector<CheckedResult> found(double error) {
@@ -149,6 +156,27 @@ TEST(Harness, TakesTurns) {
   EXPECT_EQ(one_wrong.timings[0].count, 4);
   EXPECT_FALSE(one_wrong.timings[1].wrong.empty());
   EXPECT_EQ(one_wrong.ratios[1].median, 0);
+}
+
+// A led program reports as many phases as there are callables.
+TEST(Harness, TakesTurnsWithAnotherProgram) {
+  const TempDir directory;
+  write_text(directory / "turns", "warm_up 1\nstop 0\n");
+  const int status = in_child([&] {
+    setenv(kTurnsVariable, "1", 1);
+    if (!std::freopen((directory / "turns").c_str(), "r", stdin) ||
+        !std::freopen((directory / "reports").c_str(), "w", stdout))
+      return 1;
+    Harness({.results = "", .warmups = 0}).measure_in_turns({scripted({10}), scripted({5})});
+    return 0;
+  });
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  std::istringstream reports(read_text(directory / "reports"));
+  std::string line;
+  ASSERT_TRUE(std::getline(reports, line));
+  EXPECT_EQ(parse_report(line)->names.size(), 2u) << line;
+  ASSERT_TRUE(std::getline(reports, line));
+  EXPECT_EQ(parse_report(line)->samples_ms, (std::vector<std::vector<double>>{{10}, {5}})) << line;
 }
 
 TEST(Harness, FlushesCachesBeforeEverySample) {
