@@ -1,12 +1,12 @@
 #include "base/machine_limits.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <fstream>
 #include <sstream>
 #include <string>
 #include <vector>
+
+#include "base/processors.h"
 
 namespace ridgeline {
 namespace {
@@ -138,9 +138,7 @@ MachineMemory machine_memory(const fs::path& root) {
 }
 
 int available_threads() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  const int cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+  const int cores = std::max(1, static_cast<int>(allowed_processors().size()));
   const double quota = read_cgroup_limits().cpu_cores.value_or(cores);
   return std::max(1, std::min(cores, static_cast<int>(quota)));
 }

@@ -118,9 +118,7 @@ std::optional<Disturbance> DisturbanceWatch::row_done() {
   // Drop snapshots older than the latest one that makes the window long enough.
   while (snapshots_.size() > 1 && now->time_s - snapshots_[1].time_s >= kWindowS)
     snapshots_.erase(snapshots_.begin());
-  const Snapshot& begin =
-      now->time_s - snapshots_.back().time_s >= kWindowS ? snapshots_.back()
-                                                                 : snapshots_.front();
+  const Snapshot& begin = snapshots_.front();
   const double window_s = std::max(now->time_s - begin.time_s, 1e-9);
   const double own_s = now->own_s - begin.own_s;
   const Disturbance found{

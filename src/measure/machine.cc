@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <cmath>
@@ -14,6 +13,7 @@
 #include <thread>
 
 #include "base/machine_limits.h"
+#include "base/processors.h"
 #include "measure/clock_rate.h"
 
 namespace ridgeline {
@@ -99,9 +99,8 @@ std::vector<Cache> read_caches(const fs::path& root) {
 }
 
 int usable_cores() {
-  cpu_set_t allowed;
-  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) return CPU_COUNT(&allowed);
-  return static_cast<int>(std::thread::hardware_concurrency());
+  const size_t allowed = allowed_processors().size();
+  return static_cast<int>(allowed > 0 ? allowed : std::thread::hardware_concurrency());
 }
 
 std::string os_name(const fs::path& root) {
