@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <charconv>
 #include <climits>
 
 #include "base/environment.h"
 #include "base/error.h"
+#include "base/parse_number.h"
 #include "base/sha256.h"
 
 namespace ridgeline {
@@ -31,13 +31,6 @@ int derived_port(const std::string& from) {
   return kFirstPort + (digest[0] * 256 + digest[1]) % kPorts;
 }
 
-std::optional<int> number(const std::string& text) {
-  int value = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (problem != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 // Ranks on one host have the same parent: the launcher or its proxy.
 std::string parent_id() {
   return fmt::format("{}", getppid());
@@ -56,7 +49,7 @@ void of_ridgeline(const Variables& variable, LaunchedRank& found) {
 void of_torchrun(const Variables& variable, LaunchedRank& found) {
   found.run_id = variable("TORCHELASTIC_RUN_ID") + variable("TORCHELASTIC_RESTART_COUNT");
   // torchrun's own store listens on MASTER_PORT.
-  if (const auto port = number(variable("MASTER_PORT")); port && *port < 65535)
+  if (const auto port = parse_number<int>(variable("MASTER_PORT")); port && *port < 65535)
     found.port = *port + 1;
 }
 
@@ -73,6 +66,16 @@ void of_open_mpi(const Variables& variable, LaunchedRank& found) {
 }
 
 void of_hydra(const Variables& variable, LaunchedRank& found) {
+  const bool has_many_hosts = found.local_size > 0 && found.local_size < found.size;
+  if (has_many_hosts && (variable("MASTER_ADDR").empty() || variable(kPortVariable).empty()))
+    throw Error(ErrorKind::usage,
+                fmt::format("{} has started rank {} of {} on several hosts, and nothing says where "
+                            "rank 0 is",
+                            found.launcher, found.rank, found.size),
+                fmt::format("set MASTER_ADDR to the host of rank 0 and {} to a free port there, on "
+                            "all ranks",
+                            kPortVariable));
+  if (has_many_hosts) return;
   found.run_id = variable("PMI_JOBID") + "." + parent_id();
   found.port = derived_port(found.run_id);
   local_address(found);
@@ -84,7 +87,7 @@ void of_slurm(const Variables& variable, LaunchedRank& found) {
   std::string nodes = variable("SLURM_STEP_NODELIST");
   if (nodes.empty()) nodes = variable("SLURM_NODELIST");
   found.address = first_host(nodes);
-  found.port = kFirstPort + number(job).value_or(0) % kPorts;
+  found.port = kFirstPort + parse_number<int>(job).value_or(0) % kPorts;
 }
 
 constexpr LauncherRow kLaunchers[] = {
@@ -102,7 +105,7 @@ constexpr LauncherRow kLaunchers[] = {
 
 int expected_number(const Variables& variable, const char* name, int least, int most) {
   const std::string text = variable(name);
-  const std::optional<int> value = number(text);
+  const std::optional<int> value = parse_number<int>(text);
   if (!value || *value < least || *value > most)
     throw Error(
         ErrorKind::usage,
@@ -132,8 +135,8 @@ std::optional<LaunchedRank> launched_rank(const Variables& variable) {
       size_name = "SLURM_STEP_NUM_TASKS";
     found.size = expected_number(variable, size_name, 1, 1 << 20);
     found.rank = expected_number(variable, row.rank, 0, found.size - 1);
-    found.local_rank = number(variable(row.local_rank)).value_or(found.rank);
-    found.local_size = number(variable(row.local_size)).value_or(0);
+    found.local_rank = parse_number<int>(variable(row.local_rank)).value_or(found.rank);
+    found.local_size = parse_number<int>(variable(row.local_size)).value_or(0);
     row.find_address(variable, found);
     if (const std::string address = variable("MASTER_ADDR"); !address.empty())
       found.address = address;

@@ -23,6 +23,11 @@ std::filesystem::path activity_file(const std::filesystem::path& folder, int ran
   return folder / fmt::format("rank{}", rank);
 }
 
+std::string activity_of(const std::filesystem::path& folder, int rank) {
+  const std::string words = activity_in(activity_file(folder, rank));
+  return words.empty() ? "its start" : words;
+}
+
 }  // namespace
 
 LocalRanks::LocalRanks(LocalRanksOptions options) : options_(std::move(options)) {
@@ -81,7 +86,7 @@ std::optional<std::string> LocalRanks::read_line(const ChildProcess::Patience& p
       std::string doing;
       for (int rank = 0; rank < options_.ranks; ++rank)
         doing += fmt::format("{}rank {} is at: {}", rank == 0 ? "" : "; ", rank,
-                             activity_in(activity_file(folder_.path(), rank)));
+                             activity_of(folder_.path(), rank));
       ranks_.clear();
       throw Error(ErrorKind::environment, fmt::format("rank 0 has not answered within {:g} s; {}",
                                                       patience.seconds, doing));
@@ -110,15 +115,15 @@ void LocalRanks::report_end() {
     culprit = 0;
     how = ranks_[0]->end(0);
   }
-  const std::string at = activity_in(activity_file(folder_.path(), static_cast<int>(culprit)));
+  const std::string at = activity_of(folder_.path(), static_cast<int>(culprit));
   std::string said = ranks_[culprit]->last_errors();
   while (!said.empty() && said.back() == '\n') said.pop_back();
   ranks_.clear();
-  throw Error(ErrorKind::environment,
-              fmt::format("rank {} of {} ended with {} while it was at: {}{}", culprit,
-                          options_.ranks, how, at.empty() ? "its start" : at,
-                          said.empty() ? "" : "; it said: " + printable(said, kShownErrors)),
-              "the other ranks have been ended");
+  throw Error(
+      ErrorKind::environment,
+      fmt::format("rank {} of {} ended with {} while it was at: {}{}", culprit, options_.ranks, how,
+                  at, said.empty() ? "" : "; it said: " + printable(said, kShownErrors)),
+      "the other ranks have been ended");
 }
 
 }  // namespace ridgeline

@@ -85,6 +85,8 @@ TEST(LaunchedRanks, OfHydraOnSeveralHostsNeedAnAddress) {
   two_hosts["MPI_LOCALNRANKS"] = "2";
   EXPECT_THROW(launched_in(two_hosts), Error);
   two_hosts["MASTER_ADDR"] = "10.0.0.1";
+  EXPECT_THROW(launched_in(two_hosts), Error) << "its hosts have no port in common";
+  two_hosts["RIDGELINE_PORT"] = "29600";
   EXPECT_EQ(launched_in(two_hosts)->address, "10.0.0.1");
 }
 

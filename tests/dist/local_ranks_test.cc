@@ -85,6 +85,17 @@ TEST(LocalRanks, OfWhichOneNeverComesEndAtTheDeadline) {
       << text;
 }
 
+TEST(LocalRanks, ThatHaveNotJoinedAreAtTheirStart) {
+  LocalRanks ranks({.ranks = 2, .words = {"/bin/sleep", "100"}});
+  try {
+    ranks.read_line({.seconds = 0.1});
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(error.message().find("rank 1 is at: its start"), std::string::npos)
+        << error.message();
+  }
+}
+
 TEST(LocalRanks, EndWhenTheyAreInterrupted) {
   LocalRanks ranks(program(2, "runs"));
   const std::vector<int> processes = ranks.processes();
