@@ -22,6 +22,7 @@ namespace {
 
 constexpr uint8_t kOwnSlots = 0x40;  // slot prefix that Gloo's own collectives do not use
 constexpr size_t kLongestValue = size_t{1} << 20;
+constexpr const char* kForeignException = "an exception that is none of the standard's";
 
 // Gloo's rendezvous through the program's own store.
 class Store final : public gloo::rendezvous::Store {
@@ -37,8 +38,10 @@ class Store final : public gloo::rendezvous::Store {
     std::vector<char> value(kLongestValue);
     const long length =
         calls_.get(calls_.context, key.c_str(), value.data(), value.size(), timeout_s_);
-    if (length < 0 || static_cast<size_t>(length) > value.size())
-      throw std::runtime_error("the store of the run has no address of another rank");
+    if (length < 0)
+      throw std::runtime_error("the store of the run gives no value for '" + key + "'");
+    if (static_cast<size_t>(length) > value.size())
+      throw std::runtime_error("the value of '" + key + "' in the store of the run is too long");
     value.resize(static_cast<size_t>(length));
     return value;
   }
@@ -74,7 +77,7 @@ int guarded(void* state, const Call& call) {
   } catch (const std::exception& error) {
     of(state).error = error.what();
   } catch (...) {
-    of(state).error = "an exception that is none of the standard's";
+    of(state).error = kForeignException;
   }
   return 1;
 }
@@ -242,6 +245,8 @@ extern "C" int ridgeline_plugin_open(const RidgelinePluginOptions* options,
     return 0;
   } catch (const std::exception& failed) {
     std::snprintf(error, error_bytes, "%s", failed.what());
-    return 1;
+  } catch (...) {
+    std::snprintf(error, error_bytes, "%s", kForeignException);
   }
+  return 1;
 }
