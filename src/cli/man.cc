@@ -80,12 +80,17 @@ std::string manual(const ProgramFacts& facts) {
   };
   for (const Variable& variable : {
            Variable{"COLUMNS", "the width of tables (default: the terminal's; 120 in a pipe)"},
+           Variable{"MASTER_ADDR",
+                    "the host of rank 0, where the launcher of ranks does not say it"},
            Variable{"NO_COLOR", "set to anything: no colour on a terminal"},
            Variable{"RIDGELINE_CACHE_DIR", "where compiled kernels are kept; off: nowhere"},
            Variable{"RIDGELINE_CUDA_LIBRARIES",
                     "a folder to look for NVIDIA's libraries; none: no GPU"},
-           Variable{"RIDGELINE_ISA", "vector code of the CPU: portable, avx2, avx512, avx512_bf16 or amx"},
+           Variable{"RIDGELINE_ISA",
+                    "vector code of the CPU: portable, avx2, avx512, avx512_bf16 or amx"},
            Variable{"RIDGELINE_PEERS", "the folder of the scripts that run other libraries"},
+           Variable{"RIDGELINE_PLUGINS", "a folder to look for the plugins of MPI and Gloo"},
+           Variable{"RIDGELINE_PORT", "the port at which rank 0 listens, the same on all ranks"},
            Variable{"RIDGELINE_PYTHON", "the interpreter that runs them (default: python3)"},
        })
     text += fmt::format(".TP\n\\fB{}\\fR\n{}\n", variable.name, roff(variable.meaning));

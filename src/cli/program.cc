@@ -48,7 +48,7 @@ constexpr const char* kFooter =
     "\n"
     "Exit codes: 0 ok, 1 a gate failed, 2 bad usage or input, 3 a result was wrong, 4 the device "
     "or\n"
-    "environment failed, 130 interrupted.";
+    "environment failed, 5 a gate could not judge a row, 130 interrupted.";
 
 // Refuses `--flag=`, for which CLI11 would take the next word as the value, even another flag.
 void refuse_missing_values(int argc, char** argv) {

@@ -98,7 +98,8 @@ TEST(Manual, HasEveryCommandAndIsGoodRoff) {
   const std::string page = text_of({"man"});
   for (const char* part :
        {".TH RIDGELINE 1", ".SS \"ridgeline attention\"", "\\-\\-seq\\-len", "NO_COLOR", "COLUMNS",
-        "RIDGELINE_PYTHON", "\\-\\-json", "\\-\\-head\\-dim"})
+        "RIDGELINE_PYTHON", "MASTER_ADDR", "RIDGELINE_PLUGINS", "RIDGELINE_PORT",
+        "5 a gate could not judge", "\\-\\-json", "\\-\\-head\\-dim"})
     EXPECT_TRUE(contains(page, part)) << part;
   EXPECT_FALSE(contains(page, "own\\-kernel\\-worker"));
   if (find_program("groff").empty()) GTEST_SKIP() << "no groff";
