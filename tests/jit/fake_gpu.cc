@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -103,17 +104,18 @@ double now_ms() {
   return duration<double, std::milli>(steady_clock::now().time_since_epoch()).count();
 }
 
-// When all that was queued is done. Kernels write their results at once, but a hold takes time, and
-// what is queued behind it comes later.
-double done_at_ms = 0;
+// When all that was queued on a stream is done. Kernels write their results at once, but a hold
+// takes time, and what is queued behind it comes later.
+std::map<Stream, double> done_at_ms;
 
-double reached_at_ms() {
-  return std::max(now_ms(), done_at_ms);
+double reached_at_ms(Stream stream) {
+  return std::max(now_ms(), done_at_ms[stream]);
 }
 
 Result wait() {
   while (hanging) std::this_thread::sleep_for(std::chrono::seconds(1));
-  while (now_ms() < done_at_ms) std::this_thread::sleep_for(std::chrono::microseconds(20));
+  for (const auto& [stream, done_ms] : done_at_ms)
+    while (now_ms() < done_ms) std::this_thread::sleep_for(std::chrono::microseconds(20));
   return broken;
 }
 
@@ -310,8 +312,8 @@ FAKE(cuEventDestroy_v2)(Event event) {
   delete reinterpret_cast<double*>(event);
   return kSuccess;
 }
-FAKE(cuEventRecord)(Event event, Stream) {
-  *reinterpret_cast<double*>(event) = reached_at_ms();
+FAKE(cuEventRecord)(Event event, Stream stream) {
+  *reinterpret_cast<double*>(event) = reached_at_ms(stream);
   return broken;
 }
 FAKE(cuEventRecordWithFlags)(Event event, Stream stream, unsigned) {
@@ -356,12 +358,12 @@ FAKE(cuTensorMapEncodeTiled)
   return broken;
 }
 FAKE(cuLaunchKernel)
-(Function function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream,
- void** parameters, void**) {
+(Function function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+ Stream stream, void** parameters, void**) {
   const Kernel& kernel = *reinterpret_cast<Kernel*>(function);
   if (std::string_view(kernel.name) == "hold")
-    done_at_ms =
-        reached_at_ms() + 1e-6 * static_cast<double>(argument<unsigned long long>(parameters, 0));
+    done_at_ms[stream] = reached_at_ms(stream) +
+                         1e-6 * static_cast<double>(argument<unsigned long long>(parameters, 0));
   else if (*kernel.name)
     kernel.run(arguments_of(parameters));
   return kSuccess;  // what goes wrong shows later
@@ -371,5 +373,5 @@ FAKE(cuLaunchKernelEx)
   ++launches;
   last_stream = config->stream;
   if (launch_watch != nullptr) launch_watch(parameters);
-  return cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, nullptr, parameters, extra);
+  return cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, config->stream, parameters, extra);
 }

@@ -86,6 +86,17 @@ TEST(Child, DISABLED_SaysNothingWhereTheHostWasLate) {
   }));
 }
 
+TEST(Child, DISABLED_TimesWorkOnTheStreamOfTheCaller) {
+  StandIn gpu;
+  int stream = 0;
+  gpu.queue.redirect(reinterpret_cast<cuda::Stream>(&stream));
+  EXPECT_GE(gpu.queue.time_ms([&] { gpu.gpu_works_for(20); }), 20 - kRounding);
+  gpu.queue.mark();
+  gpu.gpu_works_for(20);
+  gpu.queue.mark();
+  EXPECT_GE(gpu.queue.take_marks_ms().at(1), 20 - kRounding);
+}
+
 class BusyTime : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(BusyTime, OfAStandIn) {
@@ -99,7 +110,8 @@ INSTANTIATE_TEST_SUITE_P(Clock, BusyTime,
                          ::testing::Values("CountsKernelsAndNotTheHostBetweenThem",
                                            "CountsLongKernelsInFull",
                                            "EndsAWindowBeforeTheHostWaits",
-                                           "SaysNothingWhereTheHostWasLate"),
+                                           "SaysNothingWhereTheHostWasLate",
+                                           "TimesWorkOnTheStreamOfTheCaller"),
                          [](const auto& name) { return std::string(name.param); });
 
 TEST(CudaDevice, BusyTimeLeavesOutTheWaitsForTheHost) {

@@ -25,8 +25,8 @@ BusyClock::~BusyClock() {
 std::optional<double> BusyClock::time_ms(const std::function<void()>& work) {
   queue_.require_no_capture("timing");
   if (begin_ == nullptr) {
-    for (cuda::Event* event : {&begin_, &end_})
-      queue_.check(queue_.driver().cuEventCreate(event, 0), "creating an event");
+    begin_ = queue_.create_event();
+    end_ = queue_.create_event();
     hold_(0);  // loads the kernel
   }
   queue_.synchronize();
@@ -74,10 +74,7 @@ void BusyClock::close() {
   queue_.check(queue_.driver().cuEventRecord(end_, queue_.stream()), "recording an event");
   was_late_ = was_late_ || host_ms() > hold_ms_;
   queue_.check(queue_.driver().cuEventSynchronize(end_), "waiting for the GPU");
-  float milliseconds = 0;
-  queue_.check(queue_.driver().cuEventElapsedTime(&milliseconds, begin_, end_),
-               "reading the time of two events");
-  busy_ms_ += milliseconds;
+  busy_ms_ += queue_.elapsed_ms(begin_, end_);
 }
 
 }  // namespace ridgeline

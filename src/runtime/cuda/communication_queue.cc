@@ -19,7 +19,7 @@ class CudaEvent final : public Event {
   CudaEvent(CudaEvents& events, cuda::Event order, cuda::Event time, EventRef began)
       : events_(events), order_(order), time_(time), began_(std::move(began)) {}
   ~CudaEvent() override {
-    if (order_ == time_) events_.give_back(time_);  // a launch graph keeps its captured events
+    if (order_ == time_) events_.release(time_);  // a launch graph keeps its captured events
   }
 
   void wait() override { events_.wait(time_); }
@@ -48,13 +48,10 @@ cuda::Event CudaEvents::take() {
     free_.pop_back();
     return event;
   }
-  cuda::Event event = nullptr;
-  queue_.check(queue_.driver().cuEventCreate(&event, 0), "creating an event");
-  all_.push_back(event);
-  return event;
+  return all_.emplace_back(queue_.create_event());
 }
 
-void CudaEvents::give_back(cuda::Event event) {
+void CudaEvents::release(cuda::Event event) {
   const std::lock_guard lock(mutex_);
   free_.push_back(event);
 }
@@ -89,19 +86,13 @@ int64_t CudaEvents::host_ns(cuda::Event event) {
   wait(event);
   const std::lock_guard lock(mutex_);
   const cuda::Driver& driver = queue_.driver();
-  if (anchor_ == nullptr) {
-    queue_.check(driver.cuEventCreate(&anchor_, 0), "creating an event");
-    all_.push_back(anchor_);
-  }
+  if (anchor_ == nullptr) anchor_ = all_.emplace_back(queue_.create_event());
   if (anchored_ns_ == 0 || monotonic_ns() - anchored_ns_ > kAnchorNs) {
     queue_.check(driver.cuEventRecord(anchor_, queue_.main_stream()), "recording an event");
     queue_.check(driver.cuEventSynchronize(anchor_), "waiting for an event");
     anchored_ns_ = monotonic_ns();
   }
-  float milliseconds = 0;
-  queue_.check(driver.cuEventElapsedTime(&milliseconds, anchor_, event),
-               "reading the time of two events");
-  return anchored_ns_ + std::llround(1e6 * static_cast<double>(milliseconds));
+  return anchored_ns_ + std::llround(1e6 * queue_.elapsed_ms(anchor_, event));
 }
 
 CudaCommunicationQueue::CudaCommunicationQueue(CudaQueue& queue, CudaEvents& events)

@@ -25,7 +25,7 @@ class CudaEvents {
  private:
   friend class CudaEvent;
   cuda::Event take();
-  void give_back(cuda::Event event);
+  void release(cuda::Event event);
   void wait(cuda::Event event);
   bool is_done(cuda::Event event);
   int64_t host_ns(cuda::Event event);

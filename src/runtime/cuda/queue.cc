@@ -154,21 +154,17 @@ void CudaQueue::synchronize() {
 std::vector<double> CudaQueue::time_each_ms(std::span<const std::function<void()>> works) {
   require_no_capture("timing");
   const size_t first = events_used_;
-  while (events_.size() < first + works.size() + 1) {
-    cuda::Event event = nullptr;
-    check(driver_.cuEventCreate(&event, 0), "creating an event");
-    events_.push_back(event);
-  }
+  while (events_.size() < first + works.size() + 1) events_.push_back(create_event());
   struct Level {
     size_t& used;
     const size_t before;
     Level(size_t& count, size_t more) : used(count), before(count) { used += more; }
     ~Level() { used = before; }
   } level(events_used_, works.size() + 1);
-  check(driver_.cuEventRecord(events_[first], stream_), "recording an event");
+  check(driver_.cuEventRecord(events_[first], main_stream()), "recording an event");
   for (size_t i = 0; i < works.size(); ++i) {
     works[i]();
-    check(driver_.cuEventRecord(events_[first + i + 1], stream_), "recording an event");
+    check(driver_.cuEventRecord(events_[first + i + 1], main_stream()), "recording an event");
   }
   check(driver_.cuEventSynchronize(events_[first + works.size()]), "waiting for the GPU");
   std::vector<double> times;
@@ -177,7 +173,13 @@ std::vector<double> CudaQueue::time_each_ms(std::span<const std::function<void()
   return times;
 }
 
-float CudaQueue::elapsed_ms(cuda::Event from, cuda::Event to) {
+cuda::Event CudaQueue::create_event(unsigned flags) {
+  cuda::Event event = nullptr;
+  check(driver_.cuEventCreate(&event, flags), "creating an event");
+  return event;
+}
+
+double CudaQueue::elapsed_ms(cuda::Event from, cuda::Event to) {
   float milliseconds = 0;
   check(driver_.cuEventElapsedTime(&milliseconds, from, to), "reading the time of two events");
   return milliseconds;
@@ -185,12 +187,8 @@ float CudaQueue::elapsed_ms(cuda::Event from, cuda::Event to) {
 
 void CudaQueue::mark() {
   require_no_capture("marking a moment");
-  if (marks_used_ == marks_.size()) {
-    cuda::Event event = nullptr;
-    check(driver_.cuEventCreate(&event, 0), "creating an event");
-    marks_.push_back(event);
-  }
-  check(driver_.cuEventRecord(marks_[marks_used_++], stream_), "recording an event");
+  if (marks_used_ == marks_.size()) marks_.push_back(create_event());
+  check(driver_.cuEventRecord(marks_[marks_used_++], main_stream()), "recording an event");
 }
 
 std::vector<double> CudaQueue::take_marks_ms() {
@@ -202,12 +200,9 @@ std::vector<double> CudaQueue::take_marks_ms() {
 }
 
 cuda::Event CudaQueue::next_event() {
-  if (capture_events_used_ == capture_events_.size()) {
-    constexpr unsigned kNoTiming = 2;
-    cuda::Event event = nullptr;
-    check(driver_.cuEventCreate(&event, kNoTiming), "creating an event");
-    capture_events_.push_back(event);
-  }
+  constexpr unsigned kNoTiming = 2;
+  if (capture_events_used_ == capture_events_.size())
+    capture_events_.push_back(create_event(kNoTiming));
   return capture_events_[capture_events_used_++];
 }
 
@@ -218,7 +213,7 @@ void CudaQueue::begin_side() {
                                              least_priority_),
           "creating a stream");
   const cuda::Event here = next_event();
-  check(driver_.cuEventRecord(here, stream_), "recording an event");
+  check(driver_.cuEventRecord(here, main_stream()), "recording an event");
   check(driver_.cuStreamWaitEvent(side_stream_, here, 0), "ordering two streams");
   on_side_ = true;
 }
@@ -233,7 +228,7 @@ size_t CudaQueue::end_side() {
 
 void CudaQueue::join_side(size_t mark) {
   if (!capturing_ || mark >= side_marks_.size()) return;
-  check(driver_.cuStreamWaitEvent(stream_, side_marks_[mark], 0), "ordering two streams");
+  check(driver_.cuStreamWaitEvent(main_stream(), side_marks_[mark], 0), "ordering two streams");
 }
 
 void CudaQueue::wait_for(cuda::Event event) {
@@ -243,7 +238,8 @@ void CudaQueue::wait_for(cuda::Event event) {
 
 void CudaQueue::begin_capture() {
   require_no_capture("beginning another capture");
-  check(driver_.cuStreamBeginCapture_v2(stream_, cuda::kCaptureThreadLocal), "beginning a capture");
+  check(driver_.cuStreamBeginCapture_v2(main_stream(), cuda::kCaptureThreadLocal),
+        "beginning a capture");
   capturing_ = true;
   capture_events_used_ = 0;
   side_marks_.clear();
@@ -253,7 +249,7 @@ cuda::LaunchGraphExec CudaQueue::end_capture(bool keep) {
   capturing_ = false;
   on_side_ = false;
   cuda::LaunchGraph graph = nullptr;
-  const cuda::Result ended = driver_.cuStreamEndCapture(stream_, &graph);
+  const cuda::Result ended = driver_.cuStreamEndCapture(main_stream(), &graph);
   cuda::LaunchGraphExec executable = nullptr;
   if (keep && ended == cuda::kSuccess) try {
       check(driver_.cuGraphInstantiateWithFlags(&executable, graph, 0),

@@ -111,6 +111,9 @@ class CudaQueue {
   }
   bool lost() const { return !lost_since_.empty(); }
 
+  cuda::Event create_event(unsigned flags = 0);  // the caller destroys it
+  double elapsed_ms(cuda::Event from, cuda::Event to);
+
   // Between begin and end, work is recorded and not run. Returns null if `keep` is false.
   void begin_capture();
   cuda::LaunchGraphExec end_capture(bool keep);
@@ -133,7 +136,6 @@ class CudaQueue {
   void encode_maps(const CudaLaunch& launch, std::span<std::byte> params);
   std::string last_node() const;
   cuda::Event next_event();
-  float elapsed_ms(cuda::Event from, cuda::Event to);
 
   const PrimaryContext& context_;
   const cuda::Driver& driver_;
