@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/error.h"
 #include "base/printable.h"
+#include "text/damaged_file.h"
 
 namespace ridgeline {
 
@@ -14,9 +14,7 @@ PieceMatcher::PieceMatcher(std::vector<Entry> entries) : entries_(std::move(entr
   std::ranges::sort(entries_, {}, &Entry::text);
   const auto twice = std::ranges::adjacent_find(entries_, {}, &Entry::text);
   if (twice != entries_.end())
-    throw Error(ErrorKind::usage,
-                fmt::format("matches '{}' with two pieces", printable(twice->text, 40)),
-                "the file is damaged; get it again");
+    throw damaged_file(fmt::format("matches '{}' with two pieces", printable(twice->text, 40)));
   for (size_t i = 0; i < entries_.size(); ++i) {
     Range& range = by_first_[static_cast<unsigned char>(entries_[i].text.front())];
     if (range.end == 0) range.begin = i;

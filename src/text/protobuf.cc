@@ -4,14 +4,13 @@
 
 #include <bit>
 
-#include "base/error.h"
+#include "text/damaged_file.h"
 
 namespace ridgeline {
 namespace {
 
 Error not_a_message(const std::string& problem) {
-  return {ErrorKind::usage, "is no protobuf message: " + problem,
-          "the file is damaged or not what it says; get it again"};
+  return damaged_file("is no protobuf message: " + problem);
 }
 
 // The unread part of a message.
@@ -90,10 +89,8 @@ void for_each_field(std::string_view message,
 
 void ProtobufField::expect(Wire wire, const char* name) const {
   if (wire_ == wire) return;
-  throw Error(ErrorKind::usage,
-              fmt::format("has the field {} as wire type {}, expected {}", number,
-                          static_cast<int>(wire_), name),
-              "the file is damaged or not what it says; get it again");
+  throw damaged_file(fmt::format("has the field {} as wire type {}, expected {}", number,
+                                 static_cast<int>(wire_), name));
 }
 
 std::string_view ProtobufField::bytes() const {

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "text/damaged_file.h"
 #include "text/protobuf.h"
 #include "text/utf8.h"
 #include "text/vocabulary.h"
@@ -34,10 +35,6 @@ enum NormalizerField {
   kRules = 6  // the text that the map was compiled from
 };
 
-Error damaged(const std::string& problem) {
-  return {ErrorKind::usage, problem, "the file is damaged; get it again"};
-}
-
 Error not_here(const std::string& problem) {
   return {ErrorKind::unsupported, problem,
           "only BPE models without a map of characters are read; Gemma's are such"};
@@ -59,14 +56,14 @@ Piece read_piece(std::string_view message) {
     } else if (field.number == kType) {
       const uint64_t kind = field.varint();
       if (kind < 1 || kind > 6)
-        throw damaged(fmt::format("has a piece of type {}, expected 1 to 6", kind));
+        throw damaged_file(fmt::format("has a piece of type {}, expected 1 to 6", kind));
       piece.kind = static_cast<PieceKind>(kind);
     } else {
       throw not_known("a piece", field);
     }
   });
   if (std::isnan(piece.score))
-    throw damaged(fmt::format("has no number as score of '{}'", printable(piece.text, 40)));
+    throw damaged_file(fmt::format("has no number as score of '{}'", printable(piece.text, 40)));
   piece.special =
       piece.kind == PieceKind::control || piece.text == kStartOfTurn || piece.text == kEndOfTurn;
   return piece;
@@ -147,19 +144,18 @@ void check_pieces(const SentencePieceModel& model) {
   std::unordered_set<std::string_view> texts;
   for (const Piece& piece : pieces) {
     const std::string shown = printable(piece.text, 40);
-    if (!texts.insert(piece.text).second) throw damaged(fmt::format("has '{}' twice", shown));
+    if (!texts.insert(piece.text).second) throw damaged_file(fmt::format("has '{}' twice", shown));
     const bool is_reserved = piece.kind == PieceKind::control || piece.kind == PieceKind::unknown;
     if (is_reserved && valid_character(piece.text) == piece.text.size())
       throw not_here(fmt::format("has the character '{}' as a control piece", shown));
     if (piece.kind == PieceKind::user_defined && piece.text.find('\0') != std::string::npos)
       throw not_here(fmt::format("has a user-defined piece with a zero byte: '{}'", shown));
     if (piece.kind == PieceKind::byte && (!model.byte_fallback || !byte_of(piece.text)))
-      throw damaged(fmt::format("has '{}' as a byte{}", shown,
-                                model.byte_fallback ? "" : " without falling back to bytes"));
+      throw damaged_file(fmt::format("has '{}' as a byte{}", shown,
+                                     model.byte_fallback ? "" : " without falling back to bytes"));
   }
   const auto unknown = std::ranges::count(pieces, PieceKind::unknown, &Piece::kind);
-  if (unknown != 1) throw damaged(fmt::format("has {} unknown pieces, expected 1", unknown));
-  if (model.byte_fallback) model.vocabulary.byte_ids();
+  if (unknown != 1) throw damaged_file(fmt::format("has {} unknown pieces, expected 1", unknown));
 }
 
 }  // namespace

@@ -9,15 +9,12 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/printable.h"
+#include "text/damaged_file.h"
 #include "text/utf8.h"
 #include "text/vocabulary.h"
 
 namespace ridgeline {
 namespace {
-
-Error damaged_json(const std::string& problem) {
-  return {ErrorKind::usage, problem, "the file is damaged or not what it says; get it again"};
-}
 
 Error not_implemented(const std::string& problem) {
   return {ErrorKind::unsupported, problem,
@@ -76,7 +73,7 @@ void check_components(const Json& root, bool escapes) {
 }
 
 void check_model(const Json& model) {
-  if (!model.is_object()) throw damaged_json("has no model");
+  if (!model.is_object()) throw damaged_file("has no model");
   if (model.value("type", "") != "BPE")
     throw not_implemented(fmt::format("has a model of type {}", as_shown(member(model, "type"))));
   refuse_unknown_keys(
@@ -91,12 +88,12 @@ void check_model(const Json& model) {
   if (!ignore.is_null() && !(ignore == Json(false)))
     throw not_implemented(fmt::format("has ignore_merges {}", as_shown(ignore)));
   if (!member(model, "vocab").is_object() || !member(model, "merges").is_array())
-    throw damaged_json("has no vocab or no merges in its model");
+    throw damaged_file("has no vocab or no merges in its model");
 }
 
 int32_t id_from(const Json& json) {
   if (!json.is_number_unsigned() || json.get<uint64_t>() > INT32_MAX)
-    throw damaged_json(fmt::format("has {} as an id", as_shown(json)));
+    throw damaged_file(fmt::format("has {} as an id", as_shown(json)));
   return json.get<int32_t>();
 }
 
@@ -105,7 +102,7 @@ class Tokens {
  public:
   void add(const std::string& text, int32_t id) {
     if (!ids_.emplace(text, id).second)
-      throw damaged_json(fmt::format("has '{}' twice", printable(text, 40)));
+      throw damaged_file(fmt::format("has '{}' twice", printable(text, 40)));
   }
   const int32_t* find(const std::string& text) const {
     const auto found = ids_.find(text);
@@ -113,7 +110,7 @@ class Tokens {
   }
   int32_t at(const std::string& text) const {
     if (const int32_t* id = find(text)) return *id;
-    throw damaged_json(fmt::format("merges '{}', which is not in its vocab", printable(text, 40)));
+    throw damaged_file(fmt::format("merges '{}', which is not in its vocab", printable(text, 40)));
   }
   // Throws unless each id from 0 to the number of tokens - 1 occurs once.
   std::vector<Piece> pieces() const {
@@ -121,7 +118,7 @@ class Tokens {
     for (const auto& [text, id] : ids_) {
       const auto place = static_cast<size_t>(id);
       if (place >= pieces.size() || !pieces[place].text.empty())
-        throw damaged_json(fmt::format("has {} tokens, and one of them twice or beyond: '{}' as {}",
+        throw damaged_file(fmt::format("has {} tokens, and one of them twice or beyond: '{}' as {}",
                                        ids_.size(), printable(text, 40), id));
       pieces[place].text = text;
       if (byte_of(text)) pieces[place].kind = PieceKind::byte;
@@ -145,7 +142,7 @@ MergedTexts merged_texts(const Json& merge) {
     if (space != both.npos && both.find(' ', space + 1) == both.npos)
       return {both.substr(0, space), both.substr(space + 1)};
   }
-  throw damaged_json(fmt::format("has the merge {}, expected two tokens", as_shown(merge)));
+  throw damaged_file(fmt::format("has the merge {}, expected two tokens", as_shown(merge)));
 }
 
 struct AddedToken {
@@ -160,7 +157,7 @@ AddedToken read_added(const Json& token) {
   const auto flag = [&](const char* key) {
     const Json& value = member(token, key);
     if (!value.is_boolean())
-      throw damaged_json(fmt::format("has {} as {} of the token {}", as_shown(value), key,
+      throw damaged_file(fmt::format("has {} as {} of the token {}", as_shown(value), key,
                                      as_shown(member(token, "content"))));
     return value.get<bool>();
   };
@@ -169,22 +166,22 @@ AddedToken read_added(const Json& token) {
       throw not_implemented(
           fmt::format("has {} for the token {}", key, as_shown(member(token, "content"))));
   if (!member(token, "content").is_string())
-    throw damaged_json(fmt::format("has the added token {}", as_shown(token)));
+    throw damaged_file(fmt::format("has the added token {}", as_shown(token)));
   return {{token.at("content").text(), id_from(member(token, "id")), flag("normalized")},
           flag("special")};
 }
 
 std::vector<AddedToken> read_all_added(const Json& list, Tokens& tokens) {
-  if (!list.is_null() && !list.is_array()) throw damaged_json("has added_tokens that are no list");
+  if (!list.is_null() && !list.is_array()) throw damaged_file("has added_tokens that are no list");
   std::vector<AddedToken> all;
   std::set<int32_t> ids;
   for (const Json& token : list) {
     all.push_back(read_added(token));
     const auto& [text, id, normalized] = all.back().added;
-    if (!ids.insert(id).second) throw damaged_json(fmt::format("adds the token {} twice", id));
+    if (!ids.insert(id).second) throw damaged_file(fmt::format("adds the token {} twice", id));
     const int32_t* known = tokens.find(text);
     if (known && *known != id)
-      throw damaged_json(fmt::format("has '{}' as {} and as {}", printable(text, 40), *known, id));
+      throw damaged_file(fmt::format("has '{}' as {} and as {}", printable(text, 40), *known, id));
     if (!known) tokens.add(text, id);
   }
   return all;
@@ -206,7 +203,7 @@ Json parse(std::string_view text, Tokens& tokens, std::vector<MergedTexts>& merg
   try {
     return Json::parse(text, streamed);
   } catch (const JsonError& error) {
-    throw damaged_json(error.what());
+    throw damaged_file(error.what());
   }
 }
 
@@ -216,7 +213,7 @@ MergeListModel read_tokenizer_json(std::string_view text) {
   Tokens tokens;
   std::vector<MergedTexts> merges;
   const Json root = parse(text, tokens, merges);
-  if (!root.is_object()) throw damaged_json("is no JSON object");
+  if (!root.is_object()) throw damaged_file("is no JSON object");
   if (root.value("version", "") != "1.0")
     throw not_implemented(fmt::format("is of version {}", as_shown(member(root, "version"))));
   refuse_unknown_keys(root, "it",
@@ -244,7 +241,6 @@ MergeListModel read_tokenizer_json(std::string_view text) {
     if (token.special) piece.kind = PieceKind::control;
     piece.special = token.special;
   }
-  vocabulary.byte_ids();
   vocabulary.bos = first_of(vocabulary, {"<bos>", "<s>"});
   vocabulary.eos = first_of(vocabulary, {"<eos>", "</s>"});
   return model;

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "base/error.h"
 #include "base/printable.h"
+#include "text/damaged_file.h"
 #include "text/utf8.h"
 
 namespace ridgeline {
@@ -12,10 +12,8 @@ void Vocabulary::check() const {
   for (size_t id = 0; id < pieces.size(); ++id) {
     const std::string& text = pieces[id].text;
     if (text.empty() || !is_valid_utf8(text))
-      throw Error(ErrorKind::usage,
-                  fmt::format("has '{}' as piece {}, expected UTF-8 that is not empty",
-                              printable(text, 40), id),
-                  "the file is damaged; get it again");
+      throw damaged_file(fmt::format("has '{}' as piece {}, expected UTF-8 that is not empty",
+                                     printable(text, 40), id));
   }
 }
 
@@ -42,9 +40,7 @@ std::array<int32_t, 256> Vocabulary::byte_ids() const {
       if (const auto byte = byte_of(pieces[id].text)) ids[*byte] = static_cast<int32_t>(id);
   for (size_t byte = 0; byte < ids.size(); ++byte)
     if (ids[byte] == kNone)
-      throw Error(ErrorKind::usage,
-                  fmt::format("falls back to bytes but has no piece '<0x{:02X}>'", byte),
-                  "the file is damaged; get it again");
+      throw damaged_file(fmt::format("falls back to bytes but has no piece '<0x{:02X}>'", byte));
   return ids;
 }
 
