@@ -160,12 +160,12 @@ bool ChildProcess::has_ended() {
   return process_ < 0;
 }
 
-ChildProcess::Reply ChildProcess::read_line(const Patience& patience) {
-  const double deadline = monotonic_s() + patience.seconds;
+ChildProcess::Reply ChildProcess::read_line(const WaitLimits& limits) {
+  const double deadline = monotonic_s() + limits.seconds;
   size_t searched = 0;  // bytes of pending_ without a newline
   while (true) {
     const size_t newline = pending_.find('\n', searched);
-    if (std::min(newline, pending_.size()) > patience.most_bytes) return {Outcome::too_long};
+    if (std::min(newline, pending_.size()) > limits.most_bytes) return {Outcome::too_long};
     if (newline != pending_.npos) {
       Reply reply{Outcome::line, pending_.substr(0, newline)};
       pending_.erase(0, newline + 1);
@@ -173,24 +173,24 @@ ChildProcess::Reply ChildProcess::read_line(const Patience& patience) {
     }
     searched = pending_.size();
     if (output_ < 0) return {Outcome::ended};
-    if (patience.interrupted && patience.interrupted()) return {Outcome::interrupted};
+    if (limits.interrupted && limits.interrupted()) return {Outcome::interrupted};
     const double left = deadline - monotonic_s();
     if (left <= 0) return {Outcome::too_slow};
     read_some(std::min(left, kBetweenQuestions));
   }
 }
 
-ChildProcess::Everything ChildProcess::read_all(const Patience& patience) {
-  const double deadline = monotonic_s() + patience.seconds;
+ChildProcess::Output ChildProcess::read_all(const WaitLimits& limits) {
+  const double deadline = monotonic_s() + limits.seconds;
   close_once(input_);
-  Everything all{Outcome::ended};
+  Output all{Outcome::ended};
   const auto keep = [&] {
-    all.text += pending_.substr(0, patience.most_bytes - all.text.size());
+    all.text += pending_.substr(0, limits.most_bytes - all.text.size());
     pending_.clear();
   };
   while (!has_ended()) {
     keep();
-    if (patience.interrupted && patience.interrupted()) return {Outcome::interrupted};
+    if (limits.interrupted && limits.interrupted()) return {Outcome::interrupted};
     const double left = deadline - monotonic_s();
     if (left <= 0) return {Outcome::too_slow};
     if (!read_some(std::min(left, kBetweenEnds))) sleep_s(kBetweenEnds);

@@ -6,7 +6,7 @@
 //   ChildProcess::Reply reply = child.read_line({.seconds = 10});
 //
 //   ChildProcess compiler({"/usr/bin/g++", "a.cc"}, {.merge_errors = true});
-//   ChildProcess::Everything words = compiler.read_all({.seconds = 600});
+//   ChildProcess::Output output = compiler.read_all({.seconds = 600});
 //   if (compiler.end(0) != "exit code 0") ...
 #pragma once
 
@@ -39,7 +39,7 @@ class ChildProcess {
 
   bool write_line(std::string_view line);  // false: the child no longer reads
 
-  struct Patience {
+  struct WaitLimits {
     double seconds = 60;                     // for a whole line, or for the end
     std::function<bool()> interrupted = {};  // polled several times a second
     size_t most_bytes = size_t{4} << 20;     // of a line, or of all output
@@ -49,15 +49,15 @@ class ChildProcess {
     Outcome outcome;
     std::string line = {};  // without the newline
   };
-  Reply read_line(const Patience& patience);
+  Reply read_line(const WaitLimits& limits);
 
   // Closes the child's stdin and returns its output until it ends; output beyond `most_bytes` is
   // discarded.
-  struct Everything {
+  struct Output {
     Outcome outcome;
     std::string text = {};
   };
-  Everything read_all(const Patience& patience);
+  Output read_all(const WaitLimits& limits);
 
   // Waits for the child to end, kills it after `seconds`, and returns how it ended: "exit code 3",
   // "signal 11 (Segmentation fault)".

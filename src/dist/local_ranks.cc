@@ -62,12 +62,11 @@ void LocalRanks::write_line(std::string_view line) {
   if (!ranks_[0]->write_line(line)) report_end();
 }
 
-std::optional<std::string> LocalRanks::read_line(const ChildProcess::Patience& patience) {
-  const double deadline = monotonic_s() + patience.seconds;
+std::optional<std::string> LocalRanks::read_line(const ChildProcess::WaitLimits& limits) {
+  const double deadline = monotonic_s() + limits.seconds;
   while (true) {
-    const auto reply = ranks_[0]->read_line({.seconds = kLookS,
-                                             .interrupted = patience.interrupted,
-                                             .most_bytes = patience.most_bytes});
+    const auto reply = ranks_[0]->read_line(
+        {.seconds = kLookS, .interrupted = limits.interrupted, .most_bytes = limits.most_bytes});
     using Outcome = ChildProcess::Outcome;
     if (reply.outcome == Outcome::line) return reply.line;
     if (reply.outcome == Outcome::interrupted) {
@@ -77,7 +76,7 @@ std::optional<std::string> LocalRanks::read_line(const ChildProcess::Patience& p
     if (reply.outcome == Outcome::too_long)
       throw Error(
           ErrorKind::environment,
-          fmt::format("rank 0 has written a line of more than {} bytes", patience.most_bytes));
+          fmt::format("rank 0 has written a line of more than {} bytes", limits.most_bytes));
     for (size_t rank = 1; rank < ranks_.size(); ++rank)  // discards the output of other ranks
       while (ranks_[rank]->read_line({.seconds = 0}).outcome == Outcome::line) continue;
     if (std::ranges::any_of(ranks_, [](const auto& each) { return each->has_ended(); }))
@@ -88,8 +87,8 @@ std::optional<std::string> LocalRanks::read_line(const ChildProcess::Patience& p
         doing += fmt::format("{}rank {} is at: {}", rank == 0 ? "" : "; ", rank,
                              activity_of(folder_.path(), rank));
       ranks_.clear();
-      throw Error(ErrorKind::environment, fmt::format("rank 0 has not answered within {:g} s; {}",
-                                                      patience.seconds, doing));
+      throw Error(ErrorKind::environment,
+                  fmt::format("rank 0 has not answered within {:g} s; {}", limits.seconds, doing));
     }
   }
 }

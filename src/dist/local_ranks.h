@@ -6,7 +6,6 @@
 //   std::string answer = *ranks.read_line({.seconds = 60});
 #pragma once
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -32,7 +31,7 @@ class LocalRanks {
   void write_line(std::string_view line);  // to rank 0
   // Returns a line of rank 0, or nullopt if interrupted, with all ranks ended. If a rank ends
   // early, ends the others and throws an environment error that names the rank and its activity.
-  std::optional<std::string> read_line(const ChildProcess::Patience& patience);
+  std::optional<std::string> read_line(const ChildProcess::WaitLimits& limits);
 
   std::vector<int> processes() const;  // process ids by rank; negative: has ended
 

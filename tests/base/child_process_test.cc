@@ -131,7 +131,7 @@ TEST(ChildProcess, ALineWithoutAnEndHasALimit) {
 TEST(ChildProcess, IsRunToItsEndWithAllThatItWrote) {
   ChildProcess both({"/bin/sh", "-c", "echo out; echo error >&2; cat; exit 3"},
                     {.merge_errors = true});
-  const ChildProcess::Everything all = both.read_all({});
+  const ChildProcess::Output all = both.read_all({});
   EXPECT_EQ(all.outcome, Outcome::ended);
   EXPECT_EQ(all.text, "out\nerror\n");
   EXPECT_EQ(both.end(0), "exit code 3");
@@ -153,7 +153,7 @@ TEST(ChildProcess, RunToItsEndIsCutShortByTheLimitAndByInterruption) {
 // A compiler's driver may leave a server behind that keeps its streams open.
 TEST(ChildProcess, WhoElseHoldsItsStreamsIsNotWaitedFor) {
   ChildProcess parent = shell("sleep 100 & echo done");
-  const ChildProcess::Everything all = parent.read_all({.seconds = 20});
+  const ChildProcess::Output all = parent.read_all({.seconds = 20});
   EXPECT_EQ(all.outcome, Outcome::ended);
   EXPECT_EQ(all.text, "done\n");
 }
