@@ -13,7 +13,6 @@
 #include <charconv>
 #include <condition_variable>
 #include <cstring>
-#include <deque>
 #include <map>
 #include <set>
 #include <thread>
@@ -143,39 +142,32 @@ class StoreServer::Impl {
     while (connection.rank >= 0 && !connection.closing && read_one(connection)) continue;
   }
 
-  // Takes the first message from the received bytes. Returns false if it is not complete yet, or if
-  // its length exceeds `longest` (garbage).
-  static bool take_message(Connection& connection, size_t longest, char& type, std::string& rest,
-                           bool& is_garbage) {
-    std::string& bytes = connection.received;
-    is_garbage = false;
-    if (bytes.size() < 5) return false;
+  // Takes the first message from the received bytes; nullopt: it is not complete yet. The type is 0
+  // if its length exceeds `longest` (garbage).
+  static std::optional<Message> take_message(std::string& bytes, size_t longest) {
+    if (bytes.size() < 5) return std::nullopt;
     uint32_t length = 0;
     std::memcpy(&length, bytes.data(), sizeof length);
     length = ntohl(length);
-    is_garbage = length > longest;
-    if (is_garbage || bytes.size() < 5 + length) return false;
-    type = bytes[4];
-    rest = bytes.substr(5, length);
+    if (length > longest) return Message{};
+    if (bytes.size() < 5 + length) return std::nullopt;
+    Message message{bytes[4], bytes.substr(5, length)};
     bytes.erase(0, 5 + length);
-    return true;
+    return message;
   }
 
   void read_hello(Connection& connection) {
     const size_t compared = std::min(kStoreMagic.size(), connection.received.size());
     if (connection.received.compare(0, compared, kStoreMagic, 0, compared) != 0)
       return drop_stranger(connection);
-    if (connection.received.size() < kStoreMagic.size() + 5) return;
+    if (connection.received.size() < kStoreMagic.size()) return;
     std::string after_magic = connection.received.substr(kStoreMagic.size());
-    std::swap(connection.received, after_magic);
-    char type = 0;
-    std::string rest;
-    bool is_garbage = false;
-    const bool whole = take_message(connection, kLongestHello, type, rest, is_garbage);
-    if (is_garbage) return drop_stranger(connection);
-    if (!whole) return std::swap(connection.received, after_magic);
-    const std::optional<Json> hello = Json::try_parse(rest);
-    if (type != kHello || !hello || !hello->is_object()) return drop_stranger(connection);
+    const std::optional<Message> message = take_message(after_magic, kLongestHello);
+    if (!message) return;
+    if (message->type != kHello) return drop_stranger(connection);
+    const std::optional<Json> hello = Json::try_parse(message->rest);
+    if (!hello || !hello->is_object()) return drop_stranger(connection);
+    connection.received = std::move(after_magic);
     judge(connection, *hello);
   }
 
@@ -227,11 +219,11 @@ class StoreServer::Impl {
   }
 
   bool read_one(Connection& connection) {
-    char type = 0;
-    std::string rest;
-    bool is_garbage = false;
-    if (!take_message(connection, kLongestMessage, type, rest, is_garbage)) {
-      if (is_garbage) ended(connection);
+    const std::optional<Message> message = take_message(connection.received, kLongestMessage);
+    if (!message) return false;
+    const auto& [type, rest] = *message;
+    if (type == 0) {
+      ended(connection);
       return false;
     }
     const size_t cut = std::min(rest.find('\0'), rest.size());
