@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <utility>
 
 #include "base/error.h"
@@ -79,10 +78,6 @@ std::string state(const char* side, const Record& record) {
                      record.error.empty() ? "" : ": ", printable(record.error, 120));
 }
 
-double mean_of(const std::vector<double>& figures) {
-  return std::accumulate(figures.begin(), figures.end(), 0.0) / static_cast<double>(figures.size());
-}
-
 // Returns nullopt, with the reason in `problem`, if the samples are unusable.
 std::optional<SideFigures> figures_of(const Record& record, const std::string& phase,
                                       std::string& problem) {
@@ -114,8 +109,7 @@ std::optional<double> spread_of_runs(const SideFigures& base, const SideFigures&
   int degrees = 0;
   for (const SideFigures* side : {&base, &next}) {
     const std::vector<double>& figures = side->log_medians;
-    const double mean = mean_of(figures);
-    for (const double figure : figures) squares += (figure - mean) * (figure - mean);
+    squares += squared_deviations(figures);
     degrees += static_cast<int>(figures.size()) - 1;
     inverse_counts += 1 / static_cast<double>(figures.size());
   }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <numeric>
 
 #include "measure/quantiles.h"
 #include "measure/rank_interval.h"
@@ -22,12 +21,9 @@ struct Seen {
 };
 
 double floor_of(const std::vector<double>& figures) {
-  const double count = static_cast<double>(figures.size());
-  const double mean = std::accumulate(figures.begin(), figures.end(), 0.0) / count;
-  double squares = 0;
-  for (const double figure : figures) squares += (figure - mean) * (figure - mean);
   const double deviation =
-      std::sqrt(squares / chi_square_quantile(1 - kConfidence, static_cast<int>(count) - 1));
+      std::sqrt(squared_deviations(figures) /
+                chi_square_quantile(1 - kConfidence, static_cast<int>(figures.size()) - 1));
   constexpr int kMany = 100'000;  // degrees at which Student's t is the normal distribution
   const double two_runs = student_t_quantile((1 + kPairs) / 2, kMany) * std::sqrt(2.0) * deviation;
   return std::max(kLeast, std::expm1(two_runs));

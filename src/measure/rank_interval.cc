@@ -55,6 +55,17 @@ double median_of(std::vector<double> values) {
   return (*std::max_element(values.begin(), middle) + *middle) / 2;
 }
 
+double mean_of(std::span<const double> values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+double squared_deviations(std::span<const double> values) {
+  const double mean = mean_of(values);
+  double sum = 0;
+  for (const double value : values) sum += (value - mean) * (value - mean);
+  return sum;
+}
+
 double confidence_for(size_t rows, int looks) {
   const double error =
       std::min(kRowError, kFamilyError / static_cast<double>(std::max<size_t>(rows, 1)));

@@ -33,6 +33,9 @@ double log_ms(double ms);
 // at least 99 %, corrected for `looks` interim analyses of growing data.
 double confidence_for(size_t rows, int looks = 1);
 
-double median_of(std::vector<double> values);  // at least one value
+// Of at least one value.
+double median_of(std::vector<double> values);
+double mean_of(std::span<const double> values);
+double squared_deviations(std::span<const double> values);  // from their mean, summed
 
 }  // namespace ridgeline

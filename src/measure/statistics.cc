@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "base/error.h"
+#include "measure/rank_interval.h"
 
 namespace ridgeline {
 namespace {
@@ -65,12 +65,8 @@ Statistics summarize(std::span<const double> samples_ms) {
   s.median_high_ms = sorted[n - 1 - ranks.low];
   s.median_coverage = ranks.coverage;
 
-  s.mean_ms = std::accumulate(sorted.begin(), sorted.end(), 0.0) / static_cast<double>(n);
-  if (n > 1) {
-    double squares = 0;
-    for (const double sample : sorted) squares += (sample - s.mean_ms) * (sample - s.mean_ms);
-    s.std_ms = std::sqrt(squares / static_cast<double>(n - 1));
-  }
+  s.mean_ms = mean_of(sorted);
+  if (n > 1) s.std_ms = std::sqrt(squared_deviations(sorted) / static_cast<double>(n - 1));
   return s;
 }
 

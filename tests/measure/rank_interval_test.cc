@@ -29,6 +29,11 @@ TEST(PairedShift, AgreesWithTheTablesOfSignedRanks) {
   EXPECT_EQ(shift.high, averages[averages.size() - 9]);
 }
 
+TEST(Shifts, ATimeOfZeroCountsAsANanosecond) {
+  EXPECT_EQ(log_ms(0), log_ms(1e-6));
+  EXPECT_EQ(log_ms(1), 0);
+}
+
 TEST(Shifts, TooFewFiguresPromiseNothing) {
   EXPECT_EQ(paired_shift(std::vector<double>{1, 2, 3, 4, 5, 6}, 0.99).high, kInfinity);
   EXPECT_LT(paired_shift(std::vector<double>{1, 9, 2, 8, 3, 7, 4, 6}, 0.99).high, kInfinity);
