@@ -37,14 +37,14 @@ std::string closest(std::string_view word, const std::vector<std::string>& known
   constexpr size_t kLongest = 100;        // bounds the quadratic edit distance
   constexpr size_t kShortestPart = 3;     // shorter parts, such as "fp", match too many names
   constexpr size_t kLettersPerError = 3;  // one error per three letters
-  const std::string met = lower_case(word);
-  if (met.empty() || met.size() > kLongest) return {};
+  const std::string actual = lower_case(word);
+  if (actual.empty() || actual.size() > kLongest) return {};
   const std::string* best = nullptr;
   size_t least = 0;
   for (const std::string& name : known) {
-    const size_t away = distance(met, lower_case(name));
+    const size_t away = distance(actual, lower_case(name));
     const size_t allowed =
-        std::max<size_t>(1, std::min(met.size(), name.size()) / kLettersPerError);
+        std::max<size_t>(1, std::min(actual.size(), name.size()) / kLettersPerError);
     if (away > allowed || (best && away >= least)) continue;
     best = &name;
     least = away;
@@ -52,8 +52,8 @@ std::string closest(std::string_view word, const std::vector<std::string>& known
   if (best) return *best;
   for (const std::string& name : known) {
     const std::string other = lower_case(name);
-    const bool contains = (met.size() >= kShortestPart && other.find(met) != other.npos) ||
-                          (other.size() >= kShortestPart && met.find(other) != met.npos);
+    const bool contains = (actual.size() >= kShortestPart && other.find(actual) != other.npos) ||
+                          (other.size() >= kShortestPart && actual.find(other) != actual.npos);
     if (contains && (!best || name.size() < best->size())) best = &name;
   }
   return best ? *best : std::string();

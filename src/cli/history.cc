@@ -45,8 +45,8 @@ bool holds(const std::string& condition, const Record& record) {
 }
 
 bool is_asked_for(const SavedRecord& saved, const HistoryFlags& flags) {
-  const auto matches = [](const std::string& asked, const std::string& met) {
-    return asked.empty() || asked == met;
+  const auto matches = [](const std::string& asked, const std::string& actual) {
+    return asked.empty() || asked == actual;
   };
   return matches(flags.study, saved.record.study) && matches(flags.device, saved.record.device) &&
          matches(flags.implementation, saved.record.implementation) &&

@@ -69,7 +69,7 @@ double own_seconds(const fs::path& root) {
   return total + ticks_below(root, "self") / ticks_per_second();
 }
 
-std::optional<DisturbanceWatch::Snapshot> look(const fs::path& root) {
+std::optional<DisturbanceWatch::Snapshot> take_snapshot(const fs::path& root) {
   std::ifstream file(root / "proc/stat");
   const std::vector<int> allowed = allowed_processors();
   DisturbanceWatch::Snapshot now{.time_s = monotonic_s()};
@@ -106,14 +106,14 @@ std::string disturbance_text(const Disturbance& disturbance) {
 }
 
 DisturbanceWatch::DisturbanceWatch(fs::path root) : root_(std::move(root)) {
-  if (const auto now = look(root_)) snapshots_.push_back(*now);
+  if (const auto now = take_snapshot(root_)) snapshots_.push_back(*now);
 }
 
 std::optional<Disturbance> DisturbanceWatch::row_done() {
   if (snapshots_.empty()) return std::nullopt;
   const double short_s = kShortestWindowS - (monotonic_s() - snapshots_.front().time_s);
   if (short_s > 0) std::this_thread::sleep_for(std::chrono::duration<double>(short_s));
-  const auto now = look(root_);
+  const auto now = take_snapshot(root_);
   if (!now) return std::nullopt;
   // Drop snapshots older than the latest one that makes the window long enough.
   while (snapshots_.size() > 1 && now->time_s - snapshots_[1].time_s >= kWindowS)

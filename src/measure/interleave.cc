@@ -35,9 +35,9 @@ struct Position {
 };
 
 // One side of a round.
-class Player {
+class LedProgram {
  public:
-  Player(const Command& command, const InterleaveOptions& options)
+  LedProgram(const Command& command, const InterleaveOptions& options)
       : child_(command, {.interrupted = options.interrupted}) {
     advance();
   }
@@ -101,13 +101,13 @@ class Round {
         const InterleaveOptions& options)
       : base_first_(setting.base_first), options_(options) {
     const OnProcessors here(setting.processors);
-    if (base_first_) base_ = std::make_unique<Player>(base, options);
-    next_ = std::make_unique<Player>(next, options);
-    if (!base_) base_ = std::make_unique<Player>(base, options);
+    if (base_first_) base_ = std::make_unique<LedProgram>(base, options);
+    next_ = std::make_unique<LedProgram>(next, options);
+    if (!base_) base_ = std::make_unique<LedProgram>(base, options);
   }
 
   // Calls `measure` for each measurement that both sides have.
-  void lead(const std::function<void(Round&, size_t row)>& measure) {
+  void for_each_measurement(const std::function<void(Round&, size_t row)>& measure) {
     while (!base_->position().ended || !next_->position().ended) {
       const auto base_at = base_->position().order(), next_at = next_->position().order();
       if (base_at == next_at) {
@@ -129,8 +129,8 @@ class Round {
   }
 
   void measure_in_turns(PairedRow& row) {
-    Player& first = base_first_ ? *base_ : *next_;
-    Player& second = base_first_ ? *next_ : *base_;
+    LedProgram& first = base_first_ ? *base_ : *next_;
+    LedProgram& second = base_first_ ? *next_ : *base_;
     const double first_ms = warm_up(first), second_ms = warm_up(second);
     // The same number of samples on both sides, because the minimum falls with their number.
     const double samples_each = std::clamp(
@@ -150,12 +150,12 @@ class Round {
     for (int done = 0; goes_on(done); ++done) {
       for (auto& phase : quads) phase.emplace_back();
       for (const bool outer : {true, false, false, true}) {
-        Player& player = outer ? first : second;
-        const auto samples = player.take(turn);
+        LedProgram& program = outer ? first : second;
+        const auto samples = program.take(turn);
         if (!samples) return;  // ended or interrupted, as finish() reports
         for (size_t phase = 0; phase < quads.size(); ++phase) {
           Quad& quad = quads[phase].back();
-          std::vector<double>& side = &player == base_.get() ? quad.base_ms : quad.new_ms;
+          std::vector<double>& side = &program == base_.get() ? quad.base_ms : quad.new_ms;
           side.insert(side.end(), (*samples)[phase].begin(), (*samples)[phase].end());
         }
       }
@@ -180,23 +180,23 @@ class Round {
   }
 
  private:
-  static void sample_once(Player& player) {
-    if (player.take({.kind = Turn::Kind::warm_up, .count = 1})) player.stop();
+  static void sample_once(LedProgram& program) {
+    if (program.take({.kind = Turn::Kind::warm_up, .count = 1})) program.stop();
   }
 
   bool over() const { return options_.interrupted && options_.interrupted(); }
 
   // Returns the duration of a sample in ms, summed over phases: the fastest of five, because other
   // work only adds time.
-  static double warm_up(Player& player) {
-    const auto samples = player.take({.kind = Turn::Kind::warm_up, .count = 5});
+  static double warm_up(LedProgram& program) {
+    const auto samples = program.take({.kind = Turn::Kind::warm_up, .count = 5});
     double total_ms = 0;
     if (samples)
       for (const auto& phase : *samples) total_ms += *std::min_element(phase.begin(), phase.end());
     return std::max(total_ms, 1e-6);
   }
 
-  std::unique_ptr<Player> base_, next_;
+  std::unique_ptr<LedProgram> base_, next_;
   bool base_first_;
   const InterleaveOptions& options_;
 };
@@ -218,7 +218,7 @@ Interleaved interleave(const Command& base, const Command& next, const Interleav
     if (options.progress) options.progress(round, row);
   };
   Round check(base, next, {}, options);
-  check.lead([&](Round& both, size_t row) {
+  check.for_each_measurement([&](Round& both, size_t row) {
     tell(0, row);
     both.sample_both_once();
   });
@@ -239,7 +239,7 @@ Interleaved interleave(const Command& base, const Command& next, const Interleav
     Round::Setting setting{.base_first = coin() % 2 == 0};
     if (threads > 0) setting.processors = some_processors(processors, threads, index);
     Round round(unchecked(base), unchecked(next), setting, options);
-    round.lead([&](Round& both, size_t row) {
+    round.for_each_measurement([&](Round& both, size_t row) {
       tell(index + 1, row);
       if (row >= rows.size() || settled[row])
         both.sample_both_once();

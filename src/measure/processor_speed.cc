@@ -138,7 +138,7 @@ Task reading(const std::vector<Line>& lines) {
               }};
 }
 
-ProcessorSpeed look(int threads, const OnThreads& on_threads) {
+ProcessorSpeed measure_once(int threads, const OnThreads& on_threads) {
   static std::vector<Line> lines;  // kept allocated, so that the memory of rows does not change
   lines.resize(std::max(lines.size(), kReadBytes / kLine * static_cast<size_t>(threads)));
   const OnThreads here = [](const auto& work) { work(0); };
@@ -151,12 +151,12 @@ ProcessorSpeed look(int threads, const OnThreads& on_threads) {
 }  // namespace
 
 ProcessorSpeed processor_speed(int threads, const OnThreads& on_threads) {
-  const ProcessorSpeed first = look(threads, on_threads);
+  const ProcessorSpeed first = measure_once(threads, on_threads);
   if (first.together_gflops * kSpeedApart >= first.alone_gflops) return first;
   // Threads of other libraries, here or in a peer's process, spin for some milliseconds after their
   // last work; a slowdown that lasts longer is the state of the machine.
   std::this_thread::sleep_for(kSpinning);
-  const ProcessorSpeed second = look(threads, on_threads);
+  const ProcessorSpeed second = measure_once(threads, on_threads);
   return second.together_gflops > first.together_gflops ? second : first;
 }
 

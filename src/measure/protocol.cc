@@ -21,9 +21,9 @@ constexpr std::pair<StoppingRule, std::string_view> kRuleNames[] = {
     {StoppingRule::interrupted, "interrupted"},
 };
 
-void check(bool holds, std::string_view name, double met, std::string_view expected) {
+void check(bool holds, std::string_view name, double actual, std::string_view expected) {
   if (!holds)
-    throw Error(ErrorKind::usage, fmt::format("{} is {}: expected {}", name, met, expected));
+    throw Error(ErrorKind::usage, fmt::format("{} is {}: expected {}", name, actual, expected));
 }
 
 void check(const Protocol& p) {

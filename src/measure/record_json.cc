@@ -103,12 +103,12 @@ class Reader {
   }
   std::string below(const std::string& key) const { return join(path_, key); }
 
-  static Error mismatch_at(const std::string& path, const Json& met, std::string_view expected) {
+  static Error mismatch_at(const std::string& path, const Json& actual, std::string_view expected) {
     return Error(ErrorKind::usage, fmt::format("the field '{}' holds {}: expected {}", path,
-                                               met.type_name(), expected));
+                                               actual.type_name(), expected));
   }
-  Error mismatch(const Json& met, std::string_view expected) const {
-    return mismatch_at(path_.empty() ? "record" : path_, met, expected);
+  Error mismatch(const Json& actual, std::string_view expected) const {
+    return mismatch_at(path_.empty() ? "record" : path_, actual, expected);
   }
 
   static int64_t integer(const Json& in, const std::string& path) {

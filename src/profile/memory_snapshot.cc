@@ -96,7 +96,7 @@ class Addresses {
     return std::exchange(end_, end_ + size);
   }
 
-  void give_back(int64_t address, int64_t bytes) {
+  void release(int64_t address, int64_t bytes) {
     auto gap = gaps_.emplace(address, aligned(bytes)).first;
     if (const auto next = std::next(gap);
         next != gaps_.end() && gap->first + gap->second == next->first) {
@@ -132,7 +132,7 @@ class Snapshot {
         address = addresses.take(bytes);
         live[address] = event.tensor;
       } else {
-        addresses.give_back(address, bytes);
+        addresses.release(address, bytes);
         live.erase(address);
       }
     }
