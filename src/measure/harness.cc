@@ -80,7 +80,7 @@ class Row {
           .forward = {.flops = whole(callable.flops), .bytes = {whole(callable.bytes)}},
           .backward = {},
           .convention = callable.convention.empty() ? "its author's" : callable.convention};
-    if (callable.cold_cache) flush_.emplace_back(record_.machine);
+    if (callable.cold_cache) flush_.emplace(record_.machine);
   }
 
   // Runs the callable once and checks its results. Returns false if they are wrong.
@@ -101,7 +101,7 @@ class Row {
   }
 
   double sample_ms() {
-    for (HostCacheFlush& flush : flush_) flush();
+    if (flush_) (*flush_)();
     return clock_(callable_.run);
   }
 
@@ -146,7 +146,7 @@ class Row {
   const Callable& callable_;
   CallClock clock_;
   Record record_;
-  std::vector<HostCacheFlush> flush_;  // at most one
+  std::optional<HostCacheFlush> flush_;
 };
 
 TimeRatio ratio_of(std::span<const double> base_ms, std::span<const double> ms) {

@@ -1,7 +1,5 @@
 #include "measure/record.h"
 
-#include <fmt/format.h>
-
 #include <ctime>
 
 #include "base/error.h"
