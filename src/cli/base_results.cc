@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/print.h"
 #include "report/terminal/problems.h"
 
 namespace ridgeline {
@@ -15,6 +16,12 @@ std::unique_ptr<History> history_if_any(const fs::path& results_dir) {
   std::error_code ignored;
   if (!fs::exists(file, ignored)) return nullptr;
   return std::make_unique<History>(file, Database::Open::existing);
+}
+
+void save_baseline(History& history, const std::string& name, const std::vector<Record>& records,
+                   const fs::path& results_dir) {
+  say("saved {} rows as baseline '{}' in {}", history.save(name, records).rows, name,
+      History::file_in(results_dir).string());
 }
 
 std::vector<Record> read_side(const fs::path& path) {

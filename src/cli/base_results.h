@@ -1,4 +1,4 @@
-// Reads one side of a comparison: a results file, or a baseline of the history.
+// Reads one side of a comparison: a results file, or a baseline of the history; saves baselines.
 #pragma once
 
 #include <filesystem>
@@ -13,6 +13,10 @@ namespace ridgeline {
 
 // Opens the history; null: there is none yet.
 std::unique_ptr<History> history_if_any(const std::filesystem::path& results_dir);
+
+// Saves records as a baseline of the history of a results directory, and says so.
+void save_baseline(History& history, const std::string& name, const std::vector<Record>& records,
+                   const std::filesystem::path& results_dir);
 
 // Returns the records of a file and reports invalid lines. Throws a usage error if it has no
 // record.

@@ -10,6 +10,7 @@
 #include "cli/base_results.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
+#include "cli/parse_flags.h"
 #include "cli/turn_options.h"
 #include "measure/compare.h"
 #include "measure/gate.h"
@@ -179,7 +180,7 @@ Run add_compare_command(CLI::App& app) {
       ->add_option("--unclear", flags->unclear,
                    "fail: exit with 5 when a gate found no regression but could not judge a row; "
                    "pass: exit with 0")
-      ->check(CLI::IsMember({"fail", "pass"}))
+      ->check(one_of({"fail", "pass"}))
       ->capture_default_str();
   command->add_option("--gate", flags->gates, "exit with 1 when: " + gate_help())
       ->delimiter(',')

@@ -13,6 +13,7 @@
 #include "base/machine_limits.h"
 #include "base/print.h"
 #include "base/printable.h"
+#include "cli/base_results.h"
 #include "cli/interrupt.h"
 #include "cli/sweep_group.h"
 #include "cli/turn_options.h"
@@ -39,7 +40,7 @@ fs::path csv_of(const fs::path& records) {
 
 // Renames earlier results and their table by the time of their last change, as results are never
 // overwritten.
-void set_aside(const fs::path& path) {
+void rename_earlier_results(const fs::path& path) {
   std::error_code problem;  // ignored here; ResultsFile reports it
   if (fs::file_size(path, problem) == 0 || problem) return;
   const ResultsFile held(path, ResultsFile::Use::move);  // throws while another run writes it
@@ -239,22 +240,7 @@ std::optional<Error> write_tables(const SweepPlan& plan, const std::vector<Recor
   return std::nullopt;
 }
 
-}  // namespace
-
-FreshArguments::FreshArguments(std::vector<std::string> arguments) {
-  fresh_arguments() = std::move(arguments);
-}
-FreshArguments::~FreshArguments() {
-  fresh_arguments().clear();
-}
-
-SweepResult run_sweep(const std::vector<StudyRow>& rows, const SweepPlan& plan) {
-  if (SweepGroup* group = SweepGroup::current(); group && group->is_expecting()) {
-    note_expected(*group, plan, rows);
-    return {};
-  }
-  // Reports unusable names and files before hours of measuring, and before earlier results are set
-  // aside.
+std::vector<WrittenFile> files_of(const SweepPlan& plan) {
   std::vector<WrittenFile> files = {{"the records", plan.records},
                                     {"the table", csv_of(plan.records)},
                                     {"--output", plan.output.table},
@@ -263,31 +249,27 @@ SweepResult run_sweep(const std::vector<StudyRow>& rows, const SweepPlan& plan) 
   if (!plan.baseline.results_dir.empty())
     files.push_back({"the history", History::file_in(plan.baseline.results_dir)});
   files.insert(files.end(), plan.also_written.begin(), plan.also_written.end());
-  refuse_same_files(files);
-  const std::vector<FileDescriptor> outputs = check_output(plan.output);
-  check_beside(plan.records);
-  std::optional<History> history;
-  if (!plan.baseline.name.empty()) {
-    check_baseline_name(plan.baseline.name);
-    history.emplace(History::file_in(plan.baseline.results_dir), Database::Open::create);
+  return files;
+}
+
+// Runs a row and adds what is known of the machine beside it. Returns nullopt if interrupted.
+std::optional<Record> run_row(const StudyRow& row, DisturbanceWatch& watch) {
+  std::optional<Record> record;
+  try {
+    record = row.run();
+  } catch (const Interrupted&) {  // treated like a row without a record
   }
-  const std::map<std::string, Record> kept = records_to_keep(plan, rows);
-  if (!plan.resume) set_aside(plan.records);
-  ResultsFile file(plan.records);
-  if (file.repair()) say("{}", *file.repair());
-  const auto finish = [&](SweepResult& result) {
-    if (history && !result.interrupted && !result.records.empty())
-      say("saved {} rows as baseline '{}' in {}",
-          history->save(plan.baseline.name, result.records).rows, plan.baseline.name,
-          History::file_in(plan.baseline.results_dir).string());
-    result.records = runs_merged(result.records);
-    result.unwritten = write_tables(plan, result.records);
-  };
-  if (plan.runs > 1) {
-    SweepResult result = run_in_fresh_processes(plan, file);
-    finish(result);
-    return result;
-  }
+  if (!record || is_led()) return record;
+  // Rows that other processes measured, such as ranks, have no speed of the processors yet.
+  if (record->device == "cpu" && !record->series.empty() && !record->speed_after)
+    record->speed_after = processor_speed(available_threads());
+  record->disturbance = watch.row_done();
+  return record;
+}
+
+// Runs all rows but the kept ones in this process.
+SweepResult run_here(const SweepPlan& plan, const std::vector<StudyRow>& rows,
+                     const std::map<std::string, Record>& kept, ResultsFile& file) {
   SweepResult result;
   std::optional<SweepGroup> alone;
   if (!SweepGroup::current()) alone.emplace();
@@ -304,16 +286,8 @@ SweepResult run_sweep(const std::vector<StudyRow>& rows, const SweepPlan& plan) 
       }
       progress.begin(i, rows[i].label);
       if (is_led()) report_to_leader({.kind = TurnReport::Kind::row, .index = i});
-      std::optional<Record> record;
-      try {
-        record = rows[i].run();
-      } catch (const Interrupted&) {  // treated like a row without a record
-      }
+      std::optional<Record> record = run_row(rows[i], watch);
       if (record) {
-        // Rows that other processes measured, such as ranks, have no speed of the processors yet.
-        if (!is_led() && record->device == "cpu" && !record->series.empty() && !record->speed_after)
-          record->speed_after = processor_speed(available_threads());
-        if (!is_led()) record->disturbance = watch.row_done();
         file.append(*record);
         result.records.push_back(std::move(*record));
       }
@@ -329,7 +303,43 @@ SweepResult run_sweep(const std::vector<StudyRow>& rows, const SweepPlan& plan) 
   if (result.interrupted)
     say("interrupted after {} of {} rows; --resume goes on from here", result.records.size(),
         rows.size());
-  finish(result);
+  return result;
+}
+
+}  // namespace
+
+FreshArguments::FreshArguments(std::vector<std::string> arguments) {
+  fresh_arguments() = std::move(arguments);
+}
+FreshArguments::~FreshArguments() {
+  fresh_arguments().clear();
+}
+
+SweepResult run_sweep(const std::vector<StudyRow>& rows, const SweepPlan& plan) {
+  if (SweepGroup* group = SweepGroup::current(); group && group->is_expecting()) {
+    note_expected(*group, plan, rows);
+    return {};
+  }
+  // Reports unusable names and files before hours of measuring, and before earlier results are
+  // renamed.
+  refuse_same_files(files_of(plan));
+  const std::vector<FileDescriptor> outputs = check_output(plan.output);
+  check_beside(plan.records);
+  std::optional<History> history;
+  if (!plan.baseline.name.empty()) {
+    check_baseline_name(plan.baseline.name);
+    history.emplace(History::file_in(plan.baseline.results_dir), Database::Open::create);
+  }
+  const std::map<std::string, Record> kept = records_to_keep(plan, rows);
+  if (!plan.resume) rename_earlier_results(plan.records);
+  ResultsFile file(plan.records);
+  if (file.repair()) say("{}", *file.repair());
+  SweepResult result =
+      plan.runs > 1 ? run_in_fresh_processes(plan, file) : run_here(plan, rows, kept, file);
+  if (history && !result.interrupted && !result.records.empty())
+    save_baseline(*history, plan.baseline.name, result.records, plan.baseline.results_dir);
+  result.records = runs_merged(result.records);
+  result.unwritten = write_tables(plan, result.records);
   return result;
 }
 

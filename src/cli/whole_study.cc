@@ -10,6 +10,7 @@
 #include "base/file_io.h"
 #include "base/print.h"
 #include "base/sort_by.h"
+#include "cli/base_results.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/open_device.h"
@@ -168,9 +169,7 @@ class WholeStudy {
 
   void save_baseline() const {
     History history(History::file_in(flags_.results_dir), Database::Open::create);
-    say("saved {} rows as baseline '{}' in {}",
-        history.save(flags_.save_baseline, all_records()).rows, flags_.save_baseline,
-        History::file_in(flags_.results_dir).string());
+    ridgeline::save_baseline(history, flags_.save_baseline, all_records(), flags_.results_dir);
   }
 
   void write_results() const {
