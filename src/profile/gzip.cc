@@ -70,8 +70,7 @@ void GzipWriter::finish() {
   if (bit_count_ > 0) put_bits(0, 8 - bit_count_);
   for (const uint32_t word : {check_sum_, size_})
     for (int shift = 0; shift < 32; shift += 8) output_ += static_cast<char>(word >> shift);
-  out_(output_);
-  output_.clear();
+  flush_output();
 }
 
 void GzipWriter::compress_block(bool is_last) {

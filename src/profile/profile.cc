@@ -156,13 +156,6 @@ std::vector<Fold> fold(const Profile& profile, FoldBy by, const KeepInvocation& 
   return result;
 }
 
-int64_t union_ns(const Profile& profile) {
-  std::vector<Interval> intervals;
-  for (const Invocation& each : profile.invocations)
-    intervals.push_back({each.work.begin_ns, each.work.end_ns});
-  return union_of(std::move(intervals));
-}
-
 DeviceTime device_time(const Profile& profile) {
   DeviceTime time;
   std::vector<std::vector<const Invocation*>> by_step(profile.steps.size());

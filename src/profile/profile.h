@@ -116,7 +116,6 @@ struct DeviceTime {
   int64_t waited_ns() const { return span_ns - busy_ns; }
 };
 DeviceTime device_time(const Profile& profile);
-int64_t union_ns(const Profile& profile);  // of all invocations
 
 struct LaunchVerdict {
   bool launch_bound = false;

@@ -184,12 +184,59 @@ class Attached {
   ThreadPool* pool_;
 };
 
+// Runs the steps of the schedule and records those that are kept. Returns the time of the first
+// mark.
+int64_t record_steps(Profile& profile, Executable& executable, Device& device,
+                     ActivityTracer* tracer, CallLog& log, const ProfileSchedule& schedule,
+                     const std::function<void()>& run) {
+  std::optional<CpuEvents> cpu;
+  if (!device.has_queue() && device.host_threads()) cpu.emplace(*device.host_threads());
+  int64_t origin_ns = 0;
+  Attached attached(executable, device, log);
+  for (int number = 0; number < schedule.steps(); ++number) {
+    const bool is_kept = number >= schedule.wait + schedule.warmup;
+    if (number == schedule.wait + schedule.warmup) {
+      device.synchronize();
+      if (tracer) tracer->take();
+      attached.watch_threads(profile.threads);
+      if (cpu) cpu->start();
+      origin_ns = log.now_ns();
+      if (log.places_events()) device.mark();
+    }
+    if (is_kept) log.set_step(static_cast<uint32_t>(profile.steps.size()));
+    const int64_t begin_ns = log.now_ns();
+    run();
+    device.synchronize();
+    const int64_t end_ns = log.now_ns();
+    if (is_kept)
+      profile.steps.push_back({.number = number, .begin_ns = begin_ns, .end_ns = end_ns});
+  }
+  if (cpu) profile.cpu = cpu->stop();
+  return origin_ns;
+}
+
+// Times as many steps as were recorded, without the recording.
+void time_untraced_steps(Profile& profile, Device& device, int steps,
+                         const std::function<void()>& run) {
+  std::vector<double> host_ms, device_ms;
+  for (int i = 0; i < steps; ++i) {
+    const int64_t begin_ns = monotonic_ns();
+    run();
+    device.synchronize();
+    host_ms.push_back(1e-6 * static_cast<double>(monotonic_ns() - begin_ns));
+  }
+  profile.untraced_step_ms = median_of(host_ms);
+  // The first tries may return nothing, while the device learns how long the host takes.
+  for (int i = 0; i < steps + kTries && device.has_queue(); ++i)
+    if (const auto ms = device.busy_ms(run)) device_ms.push_back(*ms);
+  if (!device_ms.empty()) profile.untraced_device_ms = median_of(device_ms);
+}
+
 }  // namespace
 
 Profile record_profile(Executable& executable, Device& device, ActivityTracer* tracer,
                        const RecordOptions& options) {
-  const auto run = options.step ? options.step : [&] { executable.run(); };
-  const ProfileSchedule& schedule = options.schedule;
+  const std::function<void()> run = options.step ? options.step : [&] { executable.run(); };
   if (!device.has_queue()) tracer = nullptr;  // a CPU's kernels are not GPU activity
   Profile profile;
   profile.device = fmt::format("{}: {}", device.name(), device.description());
@@ -200,35 +247,9 @@ Profile record_profile(Executable& executable, Device& device, ActivityTracer* t
   if (tracer) profile.source = tracer->description();
   profile.kernels = profiled_kernels(executable, options.predict);
   CallLog log(profile.kernels, device, tracer);
-  std::vector<double> traced_ms;
-  int64_t origin_ns = 0;  // of the marks
-  std::optional<CpuEvents> cpu;
-  if (!device.has_queue() && device.host_threads()) cpu.emplace(*device.host_threads());
   const size_t captured_before = tracer ? tracer->take().captured : 0;
-  {
-    Attached attached(executable, device, log);
-    for (int number = 0; number < schedule.steps(); ++number) {
-      const bool is_kept = number >= schedule.wait + schedule.warmup;
-      if (number == schedule.wait + schedule.warmup) {
-        device.synchronize();
-        if (tracer) tracer->take();
-        attached.watch_threads(profile.threads);
-        if (cpu) cpu->start();
-        origin_ns = log.now_ns();
-        if (log.places_events()) device.mark();
-      }
-      if (is_kept) log.set_step(static_cast<uint32_t>(profile.steps.size()));
-      const int64_t begin_ns = log.now_ns();
-      run();
-      device.synchronize();
-      const int64_t end_ns = log.now_ns();
-      if (!is_kept) continue;
-      profile.steps.push_back({.number = number, .begin_ns = begin_ns, .end_ns = end_ns});
-      traced_ms.push_back(1e-6 * static_cast<double>(end_ns - begin_ns));
-    }
-    if (cpu) profile.cpu = cpu->stop();
-  }
-
+  const int64_t origin_ns =
+      record_steps(profile, executable, device, tracer, log, options.schedule, run);
   if (tracer) {
     map_activity(profile, tracer->take(), log.calls(), captured_before);
   } else if (log.places_events()) {
@@ -252,21 +273,12 @@ Profile record_profile(Executable& executable, Device& device, ActivityTracer* t
   profile.calls = log.calls();
   find_categories(profile);
 
+  std::vector<double> traced_ms;
+  for (const auto& step : profile.steps)
+    traced_ms.push_back(1e-6 * static_cast<double>(step.end_ns - step.begin_ns));
   profile.traced_step_ms = median_of(traced_ms);
-  if (options.compare && (!tracer || tracer->stop())) {
-    std::vector<double> host_ms, device_ms;
-    for (int i = 0; i < schedule.active; ++i) {
-      const int64_t begin_ns = monotonic_ns();
-      run();
-      device.synchronize();
-      host_ms.push_back(1e-6 * static_cast<double>(monotonic_ns() - begin_ns));
-    }
-    profile.untraced_step_ms = median_of(host_ms);
-    // The first tries may return nothing, while the device learns how long the host takes.
-    for (int i = 0; i < schedule.active + kTries && device.has_queue(); ++i)
-      if (const auto ms = device.busy_ms(run)) device_ms.push_back(*ms);
-    if (!device_ms.empty()) profile.untraced_device_ms = median_of(device_ms);
-  }
+  if (options.compare && (!tracer || tracer->stop()))
+    time_untraced_steps(profile, device, options.schedule.active, run);
   return profile;
 }
 
