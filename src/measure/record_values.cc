@@ -10,9 +10,8 @@
 namespace ridgeline {
 
 std::string text_of(const Json& object, const char* key) {
-  if (!object.is_object()) return {};
-  const auto found = object.find(key);
-  if (found == object.end()) return {};
+  const Json* found = object.find_key(key);
+  if (!found) return {};
   if (found->is_string()) return found->get<std::string>();
   if (found->is_boolean()) return found->get<bool>() ? "True" : "False";
   if (found->is_number_unsigned()) return fmt::to_string(found->get<uint64_t>());
@@ -22,16 +21,13 @@ std::string text_of(const Json& object, const char* key) {
 
 std::optional<double> metric_in(const std::optional<Json>& metrics, std::string_view phase,
                                 const char* name) {
-  if (!metrics || !metrics->is_object()) return std::nullopt;
-  const auto of = metrics->find(phase);
-  return of == metrics->end() ? std::nullopt : number_in(*of, name);
+  const Json* of = metrics ? metrics->find_key(phase) : nullptr;
+  return of ? number_in(*of, name) : std::nullopt;
 }
 
 std::optional<double> number_in(const Json& object, const char* name) {
-  if (!object.is_object()) return std::nullopt;
-  const auto found = object.find(name);
-  if (found == object.end() || !found->is_number()) return std::nullopt;
-  return found->get<double>();
+  const Json* found = object.find_key(name);
+  return found && found->is_number() ? std::optional(found->get<double>()) : std::nullopt;
 }
 
 std::optional<double> metric_of(const Record& record, std::string_view phase, const char* name) {
@@ -54,8 +50,11 @@ std::optional<double> in_run_percent(const Record& record, std::string_view phas
 
 std::optional<double> worst_error(const Record& record) {
   std::optional<double> worst;
-  for (const TensorError& tensor : record.verification.tensors)
-    worst = larger(worst.value_or(0), tensor.max_error / tensor.tolerance);
+  for (const TensorError& tensor : record.verification.tensors) {
+    // A result that has to be exact, and is.
+    const bool is_exact = tensor.max_error == 0 && tensor.tolerance == 0;
+    worst = larger(worst.value_or(0), is_exact ? 0 : tensor.max_error / tensor.tolerance);
+  }
   return record.verification.checked ? worst : std::nullopt;
 }
 

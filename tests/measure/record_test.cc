@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "measure/record_json.h"
+#include "measure/record_values.h"
 #include "measure/test_support.h"
 
 namespace ridgeline {
@@ -185,6 +186,21 @@ TEST(WorkloadKey, TellsRowsApart) {
   EXPECT_NE(changed([](Record& r) { r.device = "cuda"; }), workload_key(base));
   EXPECT_NE(changed([](Record& r) { r.workload["dtype"] = "bf16"; }), workload_key(base));
   EXPECT_NE(changed([](Record& r) { r.settings["threads"] = 1; }), workload_key(base));
+}
+
+TEST(WorstError, OfExactResultsIsAShareToo) {
+  Record record;
+  record.verification.checked = true;
+  record.verification.tensors = {{"result", 0, 0}};
+  EXPECT_EQ(worst_error(record), 0);
+  record.verification.tensors.push_back({"other", 1, 4});
+  EXPECT_EQ(worst_error(record), 0.25);
+  record.verification.tensors[0].max_error = 1e-9;
+  EXPECT_EQ(worst_error(record), INFINITY) << "nothing is allowed";
+  record.verification.tensors[0].max_error = NAN;
+  EXPECT_TRUE(std::isnan(worst_error(record).value()));
+  record.verification.checked = false;
+  EXPECT_EQ(worst_error(record), std::nullopt);
 }
 
 TEST(Status, HasAWordForRecordsAndOneForCsv) {
