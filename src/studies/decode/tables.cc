@@ -286,7 +286,10 @@ Table layer_csv(std::span<const Record> records) {
                        &Statistics::median_low_ms, &Statistics::median_high_ms})
       row.push_back(is_ok ? cell(statistic(*record, kOfLayer, which)) : "");
     row.push_back(cell(mebibytes(record->memory.peak)));
-    row.push_back(cell(worst_error(*record)));
+    const Verification& verification = record->verification;
+    row.push_back(verification.checked && !verification.tensors.empty()
+                      ? cell(verification.tensors[0].max_error)
+                      : std::string());
     row.emplace_back(status_csv_word(record->status));
     row.push_back(record->error);
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "cost/cost.h"
@@ -228,6 +229,17 @@ TEST(DecodeLayer, SentencesComeFromTheRows) {
   for (const auto& row : csv.rows) EXPECT_EQ(row.size(), csv.columns.size());
   for (const auto& row : layer_summary(records).rows)
     EXPECT_EQ(row.size(), layer_summary(records).columns.size());
+}
+
+TEST(DecodeLayer, TheCsvHasTheAbsoluteError) {
+  CpuDevice device({.threads = 1, .ledger = {.budget = Bytes{64 << 20}}});
+  Record record = LayerStudy(device, quick_layers())
+                      .describe(small_workload(Gemma3Part::mlp, true, true), Record());
+  record.verification.checked = true;
+  record.verification.tensors = {{"y", 0.25, 0.5}};
+  const Table csv = layer_csv({&record, 1});
+  const auto column = std::ranges::find(csv.columns, "max_error") - csv.columns.begin();
+  EXPECT_EQ(csv.rows.at(0).at(static_cast<size_t>(column)), "0.25");
 }
 
 TEST(DecodeLayer, ReportsPlaceThePartsBelowTheRoofOfReading) {
