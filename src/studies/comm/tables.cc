@@ -264,10 +264,12 @@ std::vector<std::string> comm_notes(std::span<const Record> records, Verdicts& v
   explain_ranks(rows, notes);
   explain_sizes(rows, fits_of(rows), notes);
   std::set<std::string> libraries;
+  bool all_checked = true;
   for (const Record* record : rows) {
     if (record->status != Status::ok)
       notes.push_back(fmt::format("{} {} {}: {}", record->implementation, place(*record),
                                   status_csv_word(record->status), record->error));
+    all_checked = all_checked && (record->verification.checked || !median_ms(*record));
     if (record->metrics)
       libraries.insert(
           fmt::format("{} is {}", record->implementation, text_of(*record->metrics, "library")));
@@ -277,8 +279,9 @@ std::vector<std::string> comm_notes(std::span<const Record> records, Verdicts& v
     for (const std::string& each : libraries) text += (text.empty() ? "" : ", ") + each;
     notes.push_back(text);
     notes.push_back(
-        "algbw is bytes of a rank's buffer over time, busbw that times what a rank must "
-        "send of it, as nccl-tests counts; results were compared with exact sums");
+        fmt::format("algbw is bytes of a rank's buffer over time, busbw that times what a rank "
+                    "must send of it, as nccl-tests counts{}",
+                    all_checked ? "; results were compared with exact sums" : ""));
   }
   if (const std::string noise = noise_note(rows); !noise.empty()) notes.push_back(noise);
   return notes;

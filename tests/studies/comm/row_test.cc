@@ -135,6 +135,17 @@ TEST(CommNotes, SayNoMoreThanTheDataDo) {
       << grown[1];
 }
 
+TEST(CommNotes, SayThatResultsWereComparedOnlyIfTheyWere) {
+  std::vector<Record> records = {made_row("threads", 2, 1'000'000, 1),
+                                 made_row("gloo", 2, 1'000'000, 3)};
+  for (Record& record : records) {
+    EXPECT_FALSE(any_has(comm_notes(records), "exact sums"));
+    EXPECT_TRUE(any_has(comm_notes(records), "as nccl-tests counts"));
+    record.verification.checked = true;
+  }
+  EXPECT_TRUE(any_has(comm_notes(records), "exact sums"));
+}
+
 TEST(CommReport, SaysThatResultsAreExactOnlyIfAllWereChecked) {
   ReportInput input{
       .records = {made_row("threads", 2, 1'000'000, 1), made_row("gloo", 2, 1'000'000, 3)}};
