@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/sort_by.h"
 #include "measure/record_values.h"
@@ -25,7 +26,17 @@ struct PaperRoofs {
   std::vector<std::string> names = {};
   std::map<std::string, PaperRoof> by_name = {};
   std::vector<double> intensities = {};
+  std::set<std::string> sources = {};  // "data sheet", "measured"
 };
+
+std::string source_of(const Record& record) {
+  return text_of(record.settings, "ceilings_from");
+}
+
+std::string source_words(const std::set<std::string>& sources) {
+  if (!sources.contains("measured")) return "data sheets";
+  return sources.size() > 1 ? "data sheets and measured ceilings" : "measured ceilings";
+}
 
 void add_work(const Record& record, PaperRoofs& roofs) {
   const auto number = [&](const char* key) {
@@ -48,12 +59,13 @@ void add_work(const Record& record, PaperRoofs& roofs) {
                    quantity_text(Quantity::milliseconds, number("least_ms")),
                    shown(text_of(*record.metrics, "bound"), 20))});
   roofs.intensities.push_back(intensity);
+  roofs.sources.insert(source_of(record));
 }
 
 // Workloads lie on the roof, so a line through them, the ridge and both ends draws the roof.
 Chart paper_chart(const std::string& dtype, PaperRoofs& roofs) {
   Chart chart{.id = "cost-roofs",
-              .title = fmt::format("Roofs: {} (data sheets)", dtype),
+              .title = fmt::format("Roofs: {} ({})", dtype, source_words(roofs.sources)),
               .description =
                   "The roof of every device, and on it what each work may reach at most at its "
                   "arithmetic intensity; both axes logarithmic."};
@@ -129,9 +141,11 @@ ReportSection cost_section(const ReportContext& context) {
   std::vector<Record> rows;
   std::vector<std::string> dtypes;
   std::map<std::string, PaperRoofs> views;
+  std::set<std::string> sources;
   for (const Record* record : context.rows) {
     if (record->study != "cost" || !record->cost || !record->workload.is_object()) continue;
     rows.push_back(*record);
+    sources.insert(source_of(*record));
     if (record->status != Status::ok || !record->metrics) continue;
     const std::string dtype = text_at(record->workload, "dtype");
     if (!views.contains(dtype)) dtypes.push_back(dtype);
@@ -143,7 +157,7 @@ ReportSection cost_section(const ReportContext& context) {
       section.views.push_back({.name = dtype, .charts = {paper_chart(dtype, views[dtype])}});
   section.answer = least_words(rows);
   section.certainty = {.level = Certainty::Level::counted,
-                       .why = "By data sheets; nothing was run there."};
+                       .why = fmt::format("By {}; nothing was run there.", source_words(sources))};
   for (const std::string& note : cost_notes(rows)) section.sentences.push_back(shown(note, 1000));
   for (const Table& table : {cost_counts(rows), cost_times(rows)})
     section.tables.push_back(as_report_table(table));

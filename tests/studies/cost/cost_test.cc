@@ -176,9 +176,10 @@ TEST(CostCounts, TrainingCountsBackwardAndOptimizer) {
 
 class CostRows : public ::testing::Test {
  protected:
-  std::vector<Record> run(const CostMatrix& matrix, const std::vector<std::string>& gpus) {
+  std::vector<Record> run(const CostMatrix& matrix, const std::vector<std::string>& gpus,
+                          const std::optional<Roofline>& measured = std::nullopt) {
     std::vector<Record> records;
-    for (const CostRow& row : cost_rows(expand_matrix(matrix), data_sheets_of(gpus), std::nullopt))
+    for (const CostRow& row : cost_rows(expand_matrix(matrix), data_sheets_of(gpus), measured))
       records.push_back(study_.run(row, study_.describe(row, {})).value());
     return records;
   }
@@ -261,6 +262,27 @@ TEST_F(CostRows, PeopleReadDataSheetsAndPrefillBesideDecode) {
   EXPECT_TRUE(std::ranges::any_of(chart.series[0].points, [](const ChartPoint& point) {
     return point.text.starts_with("layer decode, small");
   }));
+}
+
+TEST_F(CostRows, ReportsSayWhereTheCeilingsComeFrom) {
+  Roofline measured;
+  measured.title = "this machine";
+  measured.compute.push_back({.dtype = "fp32", .probe = "fma", .rate = 1e11});
+  measured.memory.push_back({.level = "memory", .probe = "copy", .rate = 1e10});
+  const auto words_of = [&](const std::vector<std::string>& gpus,
+                            const std::optional<Roofline>& roof) {
+    const ReportInput input{
+        .records = run({.ops = {CostOp::gemm}, .phases = {}, .sizes = {64}}, gpus, roof)};
+    const ReportSection section = cost_section(report_context(input));
+    return section.views.at(0).charts.at(0).title + "; " + section.certainty.why;
+  };
+  EXPECT_EQ(words_of({"A100"}, std::nullopt),
+            "Roofs: fp32 (data sheets); By data sheets; nothing was run there.");
+  EXPECT_EQ(words_of({"A100"}, measured),
+            "Roofs: fp32 (data sheets and measured ceilings); By data sheets and measured "
+            "ceilings; nothing was run there.");
+  EXPECT_EQ(words_of({}, measured),
+            "Roofs: fp32 (measured ceilings); By measured ceilings; nothing was run there.");
 }
 
 TEST(CostMatrix, RefusesAPhaseThatNothingHasAndAGpuNamedTwice) {
