@@ -26,6 +26,15 @@ Words problem_words(const AttentionWorkload& workload) {
   return words;
 }
 
+ProbeResult parse_probe_answer(const std::string& line) {
+  const Json answer = Json::try_parse(line).value_or(nullptr);
+  if (const Json* peak = answer.find_key("peak_bytes"); peak && peak->is_number_integer())
+    return {.outcome = ProbeResult::Outcome::fits, .peak = Bytes{peak->get<int64_t>()}};
+  if (const Json* why = answer.find_key("out_of_memory"); why && why->is_string())
+    return {.outcome = ProbeResult::Outcome::out_of_memory, .detail = why->text()};
+  return {.detail = fmt::format("the probe answered '{}'", printable(line))};
+}
+
 std::optional<ProbeResult> probe_in_child(const AttentionWorkload& workload, ProbeMethod method,
                                           const ChildProbeOptions& options) {
   Words words = {"/proc/self/exe", kFrontierProbeCommand,
@@ -60,16 +69,9 @@ std::optional<ProbeResult> probe_in_child(const AttentionWorkload& workload, Pro
       break;
   }
   child.end(30);
-  const Json answer = Json::try_parse(reply.line).value_or(nullptr);
-  const Json* peak = answer.find_key("peak_bytes");
-  if (!peak || !peak->is_number_integer()) {
-    result.outcome = ProbeResult::Outcome::out_of_memory;
-    result.detail = answer.value("out_of_memory", printable(reply.line));
-    return result;
-  }
-  result.outcome = ProbeResult::Outcome::fits;
-  result.peak = Bytes{peak->get<int64_t>()};
-  return result;
+  ProbeResult answer = parse_probe_answer(reply.line);
+  answer.seconds = result.seconds;
+  return answer;
 }
 
 void add_probe_flags(Flags& flags, ProbeFlags* probe) {

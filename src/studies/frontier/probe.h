@@ -21,6 +21,8 @@ struct ChildProbeOptions {
   std::string patience;  // "5min"
   std::function<bool()> interrupted = {};
 };
+// What a child's line says; failed if it is neither a peak nor out_of_memory.
+ProbeResult parse_probe_answer(const std::string& line);
 // Returns nullopt if interrupted.
 std::optional<ProbeResult> probe_in_child(const AttentionWorkload& workload, ProbeMethod method,
                                           const ChildProbeOptions& options);

@@ -8,6 +8,7 @@
 
 #include "measure/test_support.h"
 #include "runtime/cpu_device.h"
+#include "studies/frontier/probe.h"
 
 namespace ridgeline::frontier_study_test {
 namespace {
@@ -154,6 +155,18 @@ TEST(Frontier, AProbeThatFailedIsNotTakenForTheEndOfMemory) {
     const std::string why =
         works > 0 ? (*record.metrics)["limited_by"].get<std::string>() : record.error;
     EXPECT_NE(why.find("it crashed"), std::string::npos) << why;
+  }
+}
+
+TEST(Frontier, OnlyAnAnswerThatSaysSoIsOutOfMemory) {
+  using Outcome = ProbeResult::Outcome;
+  EXPECT_EQ(parse_probe_answer(R"({"peak_bytes": 7})").outcome, Outcome::fits);
+  EXPECT_EQ(parse_probe_answer(R"({"peak_bytes": 7})").peak, Bytes{7});
+  EXPECT_EQ(parse_probe_answer(R"({"out_of_memory": "no"})").outcome, Outcome::out_of_memory);
+  EXPECT_EQ(parse_probe_answer(R"({"out_of_memory": "no"})").detail, "no");
+  for (const char* other : {"", "libfoo: warning", "{}", "7", R"({"peak_bytes": "all"})"}) {
+    EXPECT_EQ(parse_probe_answer(other).outcome, Outcome::failed) << other;
+    EXPECT_NE(parse_probe_answer(other).detail.find(other), std::string::npos) << other;
   }
 }
 
