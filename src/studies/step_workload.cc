@@ -159,10 +159,8 @@ void fill_inputs(const StepWorkload& workload, Executable& executable, ModelInpu
 double step_flops(const StepWorkload& workload) {
   const AttentionConfig* config = attention_of(workload);
   if (!config) return model_flops(std::get<ModelWorkload>(workload.of).config, workload.scenario);
-  constexpr double kBothPasses = 3.5;  // relative to forward
-  const auto s = static_cast<double>(config->seq_len);
-  return 4.0 * static_cast<double>(config->batch_size * config->heads * config->head_dim) * s * s *
-         (workload.scenario == Scenario::forward ? 1 : kBothPasses);
+  return attention_flops(*config) *
+         (workload.scenario == Scenario::forward ? 1 : 1 + kBackwardOverForward);
 }
 
 void add_step_axes(Flags& flags, StepAxes* axes) {

@@ -5,6 +5,7 @@
 #include "measure/machine.h"
 #include "runtime/cpu_device.h"
 #include "studies/attention/row.h"
+#include "studies/step_workload.h"
 
 namespace ridgeline {
 namespace {
@@ -33,6 +34,21 @@ TEST(ExpectedTime, GrowsWithTheWorkAndTheSamples) {
   ExpectedAttention verified = ten;
   verified.verify = true;
   EXPECT_GT(expected(flash(1024), device, verified), once);
+}
+
+TEST(ExpectedTime, StepsOfAttentionHaveTheFlopsOfItsRecords) {
+  for (const bool causal : {false, true}) {
+    const AttentionConfig config{
+        .batch_size = 2, .heads = 3, .seq_len = 64, .head_dim = 16, .causal = causal};
+    const CostFacts cost = attention_cost(config, attention_training_graph(config));
+    const auto flops_of = [&](Scenario scenario) {
+      return step_flops({.of = config, .scenario = scenario});
+    };
+    EXPECT_EQ(flops_of(Scenario::forward), static_cast<double>(cost.forward.flops)) << causal;
+    EXPECT_EQ(flops_of(Scenario::forward_backward),
+              static_cast<double>(cost.forward.flops + cost.backward.flops))
+        << causal;
+  }
 }
 
 TEST(ExpectedTime, OfABudgetIsTheBudgetUnlessOneRowNeedsMore) {

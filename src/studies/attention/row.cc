@@ -23,9 +23,7 @@ constexpr const char* kConvention =
 }  // namespace
 
 CostFacts attention_cost(const AttentionConfig& config, const Cost& forward, const Cost& backward) {
-  const auto s = static_cast<double>(config.seq_len);
-  const double forward_flops = 4.0 * static_cast<double>(config.batch_size * config.heads) * s * s *
-                               static_cast<double>(config.head_dim) / (config.causal ? 2 : 1);
+  const double forward_flops = attention_flops(config);
   if (forward_flops > 0x1p60)
     throw Error(ErrorKind::usage,
                 fmt::format("S={} d={} needs {:.3g} FLOP forward, too many to count",
@@ -35,7 +33,8 @@ CostFacts attention_cost(const AttentionConfig& config, const Cost& forward, con
     return PhaseCost{static_cast<int64_t>(flops), static_cast<int64_t>(exact.macs),
                      Bytes{static_cast<int64_t>(exact.bytes)}};
   };
-  return {phase(forward, forward_flops), phase(backward, 2.5 * forward_flops), kConvention};
+  return {phase(forward, forward_flops), phase(backward, kBackwardOverForward * forward_flops),
+          kConvention};
 }
 
 CostFacts attention_cost(const AttentionConfig& config, const Graph& graph) {

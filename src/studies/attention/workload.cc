@@ -198,6 +198,12 @@ std::optional<AttentionConfig> attention_config_of(const Record& record) {
   return config;
 }
 
+double attention_flops(const AttentionConfig& config) {
+  const auto s = static_cast<double>(config.seq_len);
+  return 4.0 * static_cast<double>(config.batch_size * config.heads) * s * s *
+         static_cast<double>(config.head_dim) / (config.causal ? 2 : 1);
+}
+
 Json workload_json(const AttentionConfig& config) {
   return {{"batch_size", config.batch_size}, {"heads", config.heads},
           {"seq_len", config.seq_len},       {"d_model", config.head_dim},

@@ -85,6 +85,10 @@ std::vector<BackwardAlgorithm> backward_rows(const std::string& implementation,
 // error for an unknown dtype.
 std::optional<AttentionConfig> attention_config_of(const Record& record);
 
+// Of forward: 4 B H S S d, halved if causal; backward has 2.5 times as many.
+double attention_flops(const AttentionConfig& config);
+inline constexpr double kBackwardOverForward = 2.5;
+
 // Identifies the problem in records, whatever the implementation.
 Json workload_json(const AttentionConfig& config);
 
