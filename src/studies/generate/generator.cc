@@ -195,14 +195,17 @@ std::vector<float> Generator::logits(const Executable& executable) const {
   return values;
 }
 
-std::vector<int32_t> Generator::drawn_from(const Executable& executable) {
+void Generator::for_each_text(const Executable& executable,
+                              const std::function<void(std::span<const float>)>& use) const {
   const std::vector<float> all = logits(executable);
+  const auto of_one = static_cast<size_t>(config_.vocabulary);
+  for (size_t at = 0; at < all.size(); at += of_one) use(std::span(all).subspan(at, of_one));
+}
+
+std::vector<int32_t> Generator::drawn_from(const Executable& executable) {
   std::vector<int32_t> ids;
-  for (std::span<const float> left(all); !left.empty();) {
-    const auto of_one = static_cast<size_t>(config_.vocabulary);
-    ids.push_back(sampler_.next(left.first(of_one)));
-    left = left.subspan(of_one);
-  }
+  for_each_text(executable,
+                [&](std::span<const float> text) { ids.push_back(sampler_.next(text)); });
   return ids;
 }
 
@@ -217,7 +220,7 @@ std::vector<int32_t> Generator::first_tokens() {
 }
 
 void Generator::begin_decoding(const std::vector<int32_t>& first, int warmups) {
-  candidates(logits(prefill_), {});  // throws for NaN and infinite logits
+  for_each_text(prefill_, check_logits);
   prefill_.release();
   // Repeating a step overwrites the same slots of the caches.
   for (int i = 0; i < warmups; ++i) {

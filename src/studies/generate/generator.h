@@ -71,6 +71,9 @@ class Generator {
 
  private:
   std::vector<float> logits(const Executable& executable) const;
+  // Calls `use` with the logits of each text.
+  void for_each_text(const Executable& executable,
+                     const std::function<void(std::span<const float>)>& use) const;
   std::vector<int32_t> drawn_from(const Executable& executable);
   void set_position(int64_t position);
   void set_tokens(const std::vector<int32_t>& ids);

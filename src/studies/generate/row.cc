@@ -22,15 +22,6 @@ namespace {
 // Steps that are queued at once on a GPU; the text is printed after as many.
 constexpr int64_t kQueuedSteps = 8;
 
-// Generated text is untrusted: replaces control characters that a terminal would obey.
-std::string for_terminal(std::string text) {
-  for (char& c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if ((byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7f) c = '?';
-  }
-  return text;
-}
-
 // Prints ids as text if there is a tokenizer, else as numbers.
 class TextOfTokens {
  public:
@@ -75,6 +66,21 @@ double milliseconds_since(double begin_s) {
 }
 
 }  // namespace
+
+std::string for_terminal(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto byte_at = [&](size_t at) {
+      return at < text.size() ? static_cast<unsigned char>(text[at]) : 0;
+    };
+    const int byte = byte_at(i), next = byte_at(i + 1);
+    const bool is_c1 = byte == 0xc2 && next >= 0x80 && next < 0xa0;  // two bytes of UTF-8
+    const bool is_c0 = byte < 0x20 && byte != '\n' && byte != '\t';
+    out += is_c0 || is_c1 || byte == 0x7f ? '?' : text[i];
+    if (is_c1) ++i;
+  }
+  return out;
+}
 
 std::string_view implementation_of(const GenerateRow& row) {
   return row.peer.empty() ? info(row.mode).name : std::string_view(row.peer);

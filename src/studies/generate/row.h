@@ -43,6 +43,9 @@ struct GenerateRow {
 std::string_view implementation_of(const GenerateRow& row);
 std::string label(const GenerateJob& job, const GenerateRow& row);
 
+// Generated text is untrusted: replaces control characters that a terminal would obey.
+std::string for_terminal(std::string_view text);
+
 class GenerateStudy {
  public:
   // The job must outlive the study.

@@ -12,20 +12,6 @@
 namespace ridgeline {
 namespace {
 
-void check_logits(std::span<const float> logits) {
-  bool has_finite = false;
-  for (size_t id = 0; id < logits.size(); ++id) {
-    if (std::isnan(logits[id]) || logits[id] == std::numeric_limits<float>::infinity())
-      throw Error(ErrorKind::wrong_result,
-                  fmt::format("the logit of token {} is {}, expected a number", id, logits[id]),
-                  "look at the weights, or run the model with --dtype fp32");
-    has_finite = has_finite || std::isfinite(logits[id]);
-  }
-  if (!has_finite)
-    throw Error(ErrorKind::wrong_result,
-                fmt::format("all of {} logits are -infinity: no token can follow", logits.size()));
-}
-
 // The `count` ids of the largest logits, the largest first.
 std::vector<int32_t> largest(std::span<const float> logits, size_t count) {
   std::vector<int32_t> ids(logits.size());
@@ -56,6 +42,20 @@ void check(const SamplingRules& rules) {
                             "always taken",
                             rules.top_k > 0 ? "--top-k" : "--top-p"),
                 "give a --temperature, such as 1");
+}
+
+void check_logits(std::span<const float> logits) {
+  bool has_finite = false;
+  for (size_t id = 0; id < logits.size(); ++id) {
+    if (std::isnan(logits[id]) || logits[id] == std::numeric_limits<float>::infinity())
+      throw Error(ErrorKind::wrong_result,
+                  fmt::format("the logit of token {} is {}, expected a number", id, logits[id]),
+                  "look at the weights, or run the model with --dtype fp32");
+    has_finite = has_finite || std::isfinite(logits[id]);
+  }
+  if (!has_finite)
+    throw Error(ErrorKind::wrong_result,
+                fmt::format("all of {} logits are -infinity: no token can follow", logits.size()));
 }
 
 std::vector<Candidate> candidates(std::span<const float> logits, const SamplingRules& rules) {

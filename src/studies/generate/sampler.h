@@ -29,8 +29,10 @@ struct Candidate {
   double probability = 0;  // among the candidates
 };
 
-// The tokens that may be drawn, at least one, the likeliest first; ties by id. Throws wrong_result
-// for logits that are NaN or +infinity, or if all are -infinity.
+// Throws wrong_result for logits of one text that are NaN or +infinity, or if all are -infinity.
+void check_logits(std::span<const float> logits);
+
+// The tokens that may be drawn, at least one, the likeliest first; ties by id. Checks the logits.
 std::vector<Candidate> candidates(std::span<const float> logits, const SamplingRules& rules);
 
 // The same seed draws the same tokens.

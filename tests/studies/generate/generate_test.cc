@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "base/error.h"
 #include "base/file_io.h"
@@ -253,6 +254,42 @@ TEST(Generate, AStepReadsEveryWeightAndTheTokensThatAreCached) {
   // Two sliding layers of 5 tokens, two full ones.
   EXPECT_EQ(generator.bytes_per_step(20).count,
             4 * (parameter_count(config) + row * (5 + 20 + 5 + 20)));
+}
+
+// The embedding of one token is NaN, and the second text has it.
+TEST(Generate, ABrokenLogitIsNamedByItsTokenInTheText) {
+  const auto device = testing::cpu();
+  Gemma3Config config = tiny_gemma();
+  config.tied_head = false;
+  const TemporaryDirectory folder;
+  save_weights(folder.path() / "model.safetensors", gemma3_parameters(config),
+               [&](const Parameter& parameter) {
+                 std::vector<float> values = beginning_of(parameter, kSeed);
+                 if (parameter.name == "model.embed_tokens.weight")
+                   std::fill_n(values.begin() + 5 * config.hidden_size, config.hidden_size, NAN);
+                 return values;
+               });
+  const WeightFiles files(folder.path());
+  Generator generator(config, *device,
+                      {.batch_size = 2, .prompt = 2, .capacity = 8, .dtype = DType::f32});
+  generator.prepare();
+  generator.load(&files, kSeed);
+  generator.set_prompt(std::vector<int32_t>{2, 3, 2, 5});
+  generator.prefill();
+  try {
+    generator.begin_decoding(generator.first_tokens(), 0);
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::wrong_result);
+    EXPECT_EQ(error.message(), "the logit of token 0 is nan, expected a number");
+  }
+}
+
+TEST(Generate, TextForATerminalHasNoControlCharacters) {
+  EXPECT_EQ(for_terminal("a\tb\n\x1b[2J\x7f"), "a\tb\n?[2J?");
+  EXPECT_EQ(for_terminal("a\u0080\u009bb\u009f"), "a??b?") << "C1 controls";
+  EXPECT_EQ(for_terminal("\u00a0\u00e9\u20ac\u4e80"), "\u00a0\u00e9\u20ac\u4e80");
+  EXPECT_EQ(for_terminal("\xc2"), "\xc2");
 }
 
 TEST(Generate, WhatDoesNotFitIsOutOfMemoryBeforeAnythingIsAllocated) {
