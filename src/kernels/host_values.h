@@ -49,6 +49,13 @@ inline void store_one(DType dtype, float value, void* data, int64_t offset) {
   }
 }
 
+// The value as a tensor of this dtype holds it.
+inline float rounded_to(DType dtype, float value) {
+  char stored[sizeof(float)];
+  store_one(dtype, value, stored, 0);
+  return load_one(dtype, stored, 0);
+}
+
 // A constant in its own dtype, as kernels take it.
 inline uint64_t scalar_bits(DType dtype, double value) {
   uint64_t bits = 0;

@@ -26,14 +26,6 @@ std::string layer_identity(const LayerWorkload& workload) {
   return key;
 }
 
-void round_to(DType dtype, std::vector<float>& values) {
-  for (float& value : values) {
-    char stored[sizeof(float)];
-    store_one(dtype, value, stored, 0);
-    value = load_one(dtype, stored, 0);
-  }
-}
-
 }  // namespace
 
 const std::vector<float>& LayerValues::weights(const LayerWorkload& workload,
@@ -47,7 +39,7 @@ const std::vector<float>& LayerValues::weights(const LayerWorkload& workload,
   for (const Parameter& each : gemma3_part_parameters(workload.config, Gemma3Part::layer)) {
     if (each.name != name) continue;
     std::vector<float> drawn = beginning_of(each, seed_);
-    round_to(workload.dtype, drawn);
+    for (float& value : drawn) value = rounded_to(workload.dtype, value);
     return weights_[name] = std::move(drawn);
   }
   throw Error(ErrorKind::internal, fmt::format("a layer has no input '{}'", name));
@@ -71,8 +63,7 @@ std::vector<float> LayerValues::values_of(const LayerWorkload& workload, const T
     NormalRandom random(seed_, fmt::format("text {}", text));
     std::vector<float>& drawn = texts.emplace_back();
     for (int64_t i = 0; i < (workload.last() + 1) * width; ++i)
-      drawn.push_back(static_cast<float>(random.next()));
-    round_to(workload.dtype, drawn);
+      drawn.push_back(rounded_to(workload.dtype, static_cast<float>(random.next())));
     drawn.erase(drawn.begin(), drawn.begin() + workload.first() * width);
   }
   for (int64_t sequence = 0; sequence < workload.batch_size; ++sequence) {
@@ -136,7 +127,7 @@ std::vector<std::vector<double>> LayerValues::last_tokens(const LayerWorkload& w
   return rows;
 }
 
-std::vector<std::vector<double>> LayerValues::plainly(LayerWorkload workload, DType dtype) {
+std::vector<std::vector<double>> LayerValues::run_plain(LayerWorkload workload, DType dtype) {
   Gemma3PartOptions options = part_options(workload);
   options.dtype = dtype;
   options.attention =
@@ -159,9 +150,10 @@ const LastTokens& LayerValues::expected(const LayerWorkload& workload) {
   whole.has_cache = false;
   whole.batch_size = std::min(kLayerTexts, workload.batch_size);
   LastTokens& tokens = expected_[key];
-  tokens.texts = plainly(whole, DType::f32);
+  tokens.texts = run_plain(whole, DType::f32);
   double error = 0, largest = 0;
-  const auto same_dtype = is_16_bit(workload.dtype) ? plainly(whole, workload.dtype) : tokens.texts;
+  const auto same_dtype =
+      is_16_bit(workload.dtype) ? run_plain(whole, workload.dtype) : tokens.texts;
   for (size_t text = 0; text < tokens.texts.size(); ++text)
     for (size_t i = 0; i < tokens.texts[text].size(); ++i) {
       error = larger(error, std::abs(same_dtype[text][i] - tokens.texts[text][i]));

@@ -40,7 +40,7 @@ class LayerValues {
                                const std::string& name);
   void fill(const LayerWorkload& workload, const Graph& graph, Executable& executable);
   void fill_caches(const LayerWorkload& workload, Executable& executable);
-  std::vector<std::vector<double>> plainly(LayerWorkload workload, DType dtype);
+  std::vector<std::vector<double>> run_plain(LayerWorkload workload, DType dtype);
   const std::vector<float>& weights(const LayerWorkload& workload, const std::string& name);
 
   Device& device_;

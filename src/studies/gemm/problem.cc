@@ -19,12 +19,6 @@ namespace {
 constexpr int64_t kWholeMacs = int64_t{1} << 28;  // above, the oracle takes longer than a row
 constexpr int64_t kComparedRows = 24;
 
-double rounded(DType dtype, float value) {
-  char stored[4];
-  store_one(dtype, value, stored, 0);
-  return load_one(dtype, stored, 0);
-}
-
 }  // namespace
 
 GemmProblem::GemmProblem(const GemmWorkload& workload, Device& device, uint64_t seed)
@@ -101,7 +95,7 @@ Verification GemmProblem::verify(uint64_t seed) const {
           for (size_t j = 0; j < exact.size(); ++j) {
             extreme.error = larger(extreme.error, std::abs(out_rows[at][j] - exact[j]));
             extreme.plain_error =
-                std::max(extreme.plain_error, std::abs(rounded(dtype, plain[j]) - exact[j]));
+                std::max(extreme.plain_error, std::abs(rounded_to(dtype, plain[j]) - exact[j]));
             extreme.largest = std::max(extreme.largest, std::abs(exact[j]));
           }
         }
