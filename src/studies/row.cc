@@ -77,6 +77,14 @@ void judge_verification(Record& record) {
   record.error += (record.error.empty() ? "" : "; ") + wrong;
 }
 
+void mark_if_faster_than_light(Record& record, std::string_view phase, const Achieved& achieved,
+                               const Peaks& peaks) {
+  const auto reason = faster_than_light(achieved, peaks);
+  if (!reason || record.status != Status::ok) return;
+  record.status = Status::invalid;
+  record.error = phase.empty() ? *reason : fmt::format("{}: {}", phase, *reason);
+}
+
 void sample_row(Record& record, Device& device, const Sampling& how,
                 const std::vector<std::string>& series, const TimedIteration& sample) {
   if (!record.device_before) record.device_before = device_state(device);

@@ -16,6 +16,7 @@
 
 #include "measure/protocol.h"
 #include "measure/record.h"
+#include "measure/speed_of_light.h"
 #include "runtime/device.h"
 
 namespace ridgeline {
@@ -48,6 +49,10 @@ std::string first_wrong_tensor(const Verification& verification);
 // Stores the verification; a wrong tensor makes the row wrong.
 void take_verification(Record& record, Verification verification);
 void judge_verification(Record& record);  // the same for the stored one
+
+// Makes an ok row invalid if it is faster than the peaks allow; `phase` leads the reason, if given.
+void mark_if_faster_than_light(Record& record, std::string_view phase, const Achieved& achieved,
+                               const Peaks& peaks);
 
 struct Sampling {
   Protocol protocol;

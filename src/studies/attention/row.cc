@@ -59,7 +59,7 @@ Bytes quadratic_bytes(const AttentionConfig& config, const Graph& graph,
 
 // Runs every kernel once: a GPU loads code, creates library handles and tunes on the first launch
 // of a node, which must not count in the measured memory and time.
-void meet_every_kernel(Executable& executable, Device& device) {
+void run_every_kernel_once(Executable& executable, Device& device) {
   executable.prepare();
   const Graph& graph = executable.graph();
   for (Value value : graph.inputs()) device.poison(executable.input(graph.name(value)));
@@ -148,11 +148,8 @@ void check_speed(Record& record, const Device& device, std::string_view dtype) {
     const Series* series = record.find_series(phase);
     if (!series) return;
     const double seconds = series->statistics.median_ms / 1e3;
-    const Achieved achieved{.flops_per_s = 2.0 * static_cast<double>(cost.macs) / seconds};
-    const auto reason = faster_than_light(achieved, peaks);
-    if (!reason) return;
-    record.status = Status::invalid;
-    record.error = fmt::format("{}: {}", phase, *reason);
+    mark_if_faster_than_light(
+        record, phase, {.flops_per_s = 2.0 * static_cast<double>(cost.macs) / seconds}, peaks);
   };
   check("forward", record.cost->forward);
   check("backward", record.cost->backward);
@@ -165,7 +162,7 @@ std::optional<Record> AttentionRunner::run(const AttentionWorkload& workload, Re
         planned_.take(record, attention_trace(workload), device_, attention_options(workload));
     Executable& executable = *planned;
     const Graph& graph = executable.graph();
-    if (device_.driver_memory_in_use()) meet_every_kernel(executable, device_);
+    if (device_.driver_memory_in_use()) run_every_kernel_once(executable, device_);
     const MemoryWatch watch(device_);
     executable.prepare();
     if (!executable.fallback().empty()) predict(workload.config, executable, record);
@@ -201,7 +198,7 @@ std::optional<Record> AttentionRunner::run(const AttentionWorkload& workload, Re
                           return device_.busy_ms([&] { executable.run_stage(stage); });
                         }});
     add_busy_times(phases, record);
-    if (record.status == Status::ok) check_speed(record, device_, info(workload.config.dtype).name);
+    check_speed(record, device_, info(workload.config.dtype).name);
   });
 }
 

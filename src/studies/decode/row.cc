@@ -130,13 +130,10 @@ std::optional<Record> LayerStudy::run(const LayerWorkload& workload, Record desc
     Json& of = (*record.metrics)["forward"];
     of["tokens_per_s"] = static_cast<double>(workload.new_tokens()) / ms * 1e3;
     if (const auto least = number_in(of, "predicted_ms")) of["roof_share"] = *least / ms;
-    const Achieved achieved{.flops_per_s =
-                                2.0 * static_cast<double>(record.cost->forward.macs) / ms * 1e3};
-    const auto reason = faster_than_light(
-        achieved, device_peaks(device_.facts(), record.machine, info(workload.dtype).name));
-    if (!reason || record.status != Status::ok) return;
-    record.status = Status::invalid;
-    record.error = *reason;
+    mark_if_faster_than_light(
+        record, {},
+        {.flops_per_s = 2.0 * static_cast<double>(record.cost->forward.macs) / ms * 1e3},
+        device_peaks(device_.facts(), record.machine, info(workload.dtype).name));
   });
 }
 

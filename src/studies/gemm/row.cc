@@ -118,10 +118,7 @@ void GemmStudy::derive(const GemmWorkload& workload, Record& record) const {
   const int64_t written = workload.shape.m * workload.shape.n * info(workload.dtype).size;
   if (options_.cold)
     achieved.bytes_per_s = static_cast<double>(cost.bytes.count - written) / seconds;
-  const auto reason = faster_than_light(achieved, device_peaks(facts, record.machine, dtype));
-  if (!reason || record.status != Status::ok) return;
-  record.status = Status::invalid;
-  record.error = *reason;
+  mark_if_faster_than_light(record, {}, achieved, device_peaks(facts, record.machine, dtype));
 }
 
 }  // namespace ridgeline
