@@ -30,6 +30,13 @@ std::optional<double> number_in(const Json& object, const char* name) {
   return found && found->is_number() ? std::optional(found->get<double>()) : std::nullopt;
 }
 
+std::optional<int64_t> positive_at(const Json& object, const char* key) {
+  const Json* found = object.find_key(key);
+  if (!found || !found->is_number_integer()) return std::nullopt;
+  const auto value = found->get<int64_t>();
+  return value > 0 ? std::optional(value) : std::nullopt;
+}
+
 std::optional<double> metric_of(const Record& record, std::string_view phase, const char* name) {
   return record.status == Status::ok ? metric_in(record.metrics, phase, name) : std::nullopt;
 }
@@ -39,6 +46,10 @@ std::optional<double> statistic(const Record& record, std::string_view phase,
   const Series* series = record.status == Status::ok ? record.find_series(phase) : nullptr;
   if (!series || !std::isfinite(series->statistics.*which)) return std::nullopt;
   return series->statistics.*which;
+}
+
+std::optional<double> median_ms(const Record& record, std::string_view phase) {
+  return statistic(record, phase, &Statistics::median_ms);
 }
 
 std::optional<double> in_run_percent(const Record& record, std::string_view phase) {

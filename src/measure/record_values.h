@@ -19,10 +19,13 @@ std::string text_of(const Json& object, const char* key);
 std::optional<double> metric_in(const std::optional<Json>& metrics, std::string_view phase,
                                 const char* name);
 std::optional<double> number_in(const Json& object, const char* name);
+// A whole number above 0; nullopt for anything else.
+std::optional<int64_t> positive_at(const Json& object, const char* key);
 // A metric or a statistic of a phase; nullopt also if the row is not ok.
 std::optional<double> metric_of(const Record& record, std::string_view phase, const char* name);
 std::optional<double> statistic(const Record& record, std::string_view phase,
                                 double Statistics::*which);
+std::optional<double> median_ms(const Record& record, std::string_view phase);
 // Half the width of the median's within-run interval, in percent of the median; nullopt if there is
 // no such series or too few samples.
 std::optional<double> in_run_percent(const Record& record, std::string_view phase);

@@ -175,14 +175,6 @@ std::string text_at(const Json& object, const char* key) {
   return shown(text_of(object, key), 40);
 }
 
-std::optional<int64_t> positive_at(const Json& object, const char* key) {
-  if (!object.is_object()) return std::nullopt;
-  const auto found = object.find(key);
-  if (found == object.end() || !found->is_number_integer()) return std::nullopt;
-  const auto value = found->get<int64_t>();
-  return value > 0 ? std::optional(value) : std::nullopt;
-}
-
 std::string named_model(const std::string& text, const Json& workload) {
   constexpr std::string_view kCustom = "custom ";
   const std::string layers = text_at(workload, "layers"), width = text_at(workload, "d_model");

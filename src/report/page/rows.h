@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "measure/record.h"
+#include "measure/record_values.h"
 #include "measure/roofline_model.h"
 #include "report/page/document.h"
 #include "report/verdicts.h"
@@ -64,7 +65,6 @@ ReportTable as_report_table(const Table& table);
 
 // Returns a value of the workload or the settings, safe to show, or an empty string.
 std::string text_at(const Json& object, const char* key);
-std::optional<int64_t> positive_at(const Json& object, const char* key);
 // Replaces "custom" by the model's sizes: "4 layers, d 256, context 128 ...".
 std::string named_model(const std::string& text, const Json& workload);
 // The name of a study in the navigation: "Matrix products".

@@ -201,17 +201,17 @@ Sentence error_nearest_tolerance(const Rows& rows) {
 Sentence throughput(const Rows& rows) {
   const AttentionRow* longest = nullptr;
   for (const AttentionRow& row : rows)
-    if (row.record->cost && phase_median_ms(*row.record, "forward").value_or(0) > 0)
+    if (row.record->cost && median_ms(*row.record, "forward").value_or(0) > 0)
       if (!longest || shorter(*longest, row)) longest = &row;
   if (!longest) return std::nullopt;
   const Record& record = *longest->record;
   const auto rate = [&](const char* phase, int64_t flops) {
-    const double seconds = phase_median_ms(record, phase).value_or(0) / 1e3;
+    const double seconds = median_ms(record, phase).value_or(0) / 1e3;
     return quantity_text(Quantity::flops_per_s, static_cast<double>(flops) / seconds);
   };
   std::string text = fmt::format("at {} forward reaches {}", place_among(*longest, rows),
                                  rate("forward", record.cost->forward.flops));
-  if (phase_median_ms(record, "backward").value_or(0) > 0)
+  if (median_ms(record, "backward").value_or(0) > 0)
     text += ", backward " + rate("backward", record.cost->backward.flops);
   return text;
 }

@@ -1,7 +1,6 @@
 #include "studies/attention/record_rows.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <tuple>
 #include <unordered_map>
@@ -10,35 +9,22 @@
 #include "report/record_cells.h"
 
 namespace ridgeline {
-namespace {
-
-std::optional<int64_t> positive(const Json& workload, const char* key) {
-  const auto found = workload.find(key);
-  if (found == workload.end() || !found->is_number_integer()) return std::nullopt;
-  const auto value = found->get<int64_t>();
-  return value > 0 ? std::optional(value) : std::nullopt;
-}
 
 std::optional<AttentionSize> attention_size(const Record& record) {
   const Json& workload = record.workload;
-  if (record.study != "attention" || !workload.is_object()) return std::nullopt;
-  const auto batch_size = positive(workload, "batch_size");
-  const auto seq_len = positive(workload, "seq_len");
-  const auto d_model = positive(workload, "d_model");
-  if (!batch_size || !seq_len || !d_model) return std::nullopt;
-  const auto causal = workload.find("causal");
-  const auto dtype = workload.find("dtype");
-  return AttentionSize{
-      .device = record.device,
-      .dtype = dtype != workload.end() && dtype->is_string() ? dtype->get<std::string>() : "fp32",
-      .causal = causal != workload.end() && causal->is_boolean() && causal->get<bool>(),
-      .heads = positive(workload, "heads").value_or(1),
-      .batch_size = *batch_size,
-      .d_model = *d_model,
-      .seq_len = *seq_len};
+  const auto batch_size = positive_at(workload, "batch_size");
+  const auto seq_len = positive_at(workload, "seq_len");
+  const auto d_model = positive_at(workload, "d_model");
+  if (record.study != "attention" || !batch_size || !seq_len || !d_model) return std::nullopt;
+  const Json *causal = workload.find_key("causal"), *dtype = workload.find_key("dtype");
+  return AttentionSize{.device = record.device,
+                       .dtype = dtype && dtype->is_string() ? dtype->text() : "fp32",
+                       .causal = causal && causal->is_boolean() && causal->get<bool>(),
+                       .heads = positive_at(workload, "heads").value_or(1),
+                       .batch_size = *batch_size,
+                       .d_model = *d_model,
+                       .seq_len = *seq_len};
 }
-
-}  // namespace
 
 AttentionRows attention_rows(std::span<const Record> records) {
   AttentionRows out;
@@ -80,12 +66,6 @@ std::optional<Statistics> phase_statistics(const Record& record, std::string_vie
   const Series* series = record.find_series(phase);
   if (record.status != Status::ok || !series) return std::nullopt;
   return series->statistics;
-}
-
-std::optional<double> phase_median_ms(const Record& record, std::string_view phase) {
-  const auto statistics = phase_statistics(record, phase);
-  if (!statistics || !std::isfinite(statistics->median_ms)) return std::nullopt;
-  return statistics->median_ms;
 }
 
 }  // namespace ridgeline

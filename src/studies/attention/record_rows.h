@@ -25,6 +25,10 @@ struct AttentionSize {
   auto operator<=>(const AttentionSize&) const = default;
 };
 
+// The size of an attention record; empty for records of other studies and those without batch_size,
+// seq_len and d_model as positive whole numbers.
+std::optional<AttentionSize> attention_size(const Record& record);
+
 // Points into the records it was made from.
 struct AttentionRow {
   const Record* record = nullptr;
@@ -37,8 +41,7 @@ struct AttentionRows {
   std::vector<std::string> implementations;  // in order of first appearance
 };
 
-// If a row was measured twice, the later record counts. Skips records of other studies and those
-// without batch_size, seq_len and d_model as positive whole numbers.
+// The rows that have a size. If one was measured twice, the later record counts.
 AttentionRows attention_rows(std::span<const Record> records);
 
 // The out-of-memory row with the smallest predicted peak, then length, width and batch size; null
@@ -47,6 +50,5 @@ const AttentionRow* smallest_oom_row(const std::vector<AttentionRow>& rows);
 
 // Empty unless the row is ok and the series was measured.
 std::optional<Statistics> phase_statistics(const Record& record, std::string_view phase);
-std::optional<double> phase_median_ms(const Record& record, std::string_view phase);
 
 }  // namespace ridgeline

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <map>
 
 #include "report/record_cells.h"
@@ -48,9 +47,9 @@ bool differs(const AttentionRows& all, const OccasionalKey& key) {
   });
 }
 
-std::vector<OccasionalKey> differing(const AttentionRows& all, bool with_batch_size) {
+std::vector<OccasionalKey> differing(const AttentionRows& all) {
   std::vector<OccasionalKey> keys;
-  if (with_batch_size && differs(all, kBatchSize)) keys.push_back(kBatchSize);
+  if (differs(all, kBatchSize)) keys.push_back(kBatchSize);
   for (const OccasionalKey& key : kOccasionalKeys)
     if (differs(all, key)) keys.push_back(key);
   return keys;
@@ -80,11 +79,6 @@ std::string shared_by_all(const AttentionRows& all) {
   return text;
 }
 
-std::string number(std::optional<double> value, const char* format) {
-  if (!value || !std::isfinite(*value)) return "";
-  return fmt::format(fmt::runtime(format), *value);
-}
-
 std::string mebibytes(const Record& record, std::optional<Bytes> bytes) {
   if (record.status != Status::ok || !bytes) return "";
   return fmt::format("{:.2f}", bytes->mebibytes());
@@ -108,7 +102,7 @@ std::optional<double> sum(std::optional<double> a, std::optional<double> b) {
 // A median in ms, or the row's status instead.
 std::string cell_of(const Record* record, std::string_view phase) {
   if (!record) return "-";
-  if (const auto median = phase_median_ms(*record, phase)) return milliseconds(*median);
+  if (const auto median = median_ms(*record, phase)) return milliseconds(*median);
   return record->status == Status::ok ? "-" : std::string(status_csv_word(record->status));
 }
 
@@ -123,8 +117,8 @@ std::string host_bound_phases(const Record& record) {
 }
 
 std::string speedup_cell(const Record* base, const Record* other, std::string_view phase) {
-  const auto base_ms = base ? phase_median_ms(*base, phase) : std::nullopt;
-  const auto other_ms = other ? phase_median_ms(*other, phase) : std::nullopt;
+  const auto base_ms = base ? median_ms(*base, phase) : std::nullopt;
+  const auto other_ms = other ? median_ms(*other, phase) : std::nullopt;
   if (!base_ms || !other_ms || *other_ms <= 0) return "-";
   return times_text(*base_ms / *other_ms);
 }
@@ -155,17 +149,14 @@ Table attention_csv(std::span<const Record> records) {
     row.push_back(true_or_false(record->implementation.find("compile") != std::string::npos));
     row.push_back(text_of(record->settings, "backward"));
     std::optional<double> total = 0;
-    for (const char* phase : {"forward", "backward"}) {
-      const auto statistics = phase_statistics(*record, phase);
-      row.push_back(
-          number(statistics ? std::optional(statistics->mean_ms) : std::nullopt, "{:.6g}"));
-      row.push_back(
-          number(statistics ? std::optional(statistics->std_ms) : std::nullopt, "{:.6g}"));
-      total = sum(total, statistics ? std::optional(statistics->mean_ms) : std::nullopt);
+    for (const char* phase : kTimedPhases) {
+      const auto mean = statistic(*record, phase, &Statistics::mean_ms);
+      row.push_back(cell(mean));
+      row.push_back(cell(statistic(*record, phase, &Statistics::std_ms)));
+      total = sum(total, mean);
     }
-    row.push_back(number(total, "{:.6g}"));
-    for (const char* phase : {"forward", "backward"})
-      row.push_back(number(phase_median_ms(*record, phase), "{:.6g}"));
+    row.push_back(cell(total));
+    for (const char* phase : kTimedPhases) row.push_back(cell(median_ms(*record, phase)));
     row.push_back(mebibytes(*record, record->memory.before_backward));
     row.push_back(mebibytes(*record, record->memory.peak));
     row.push_back(mebibytes(*record, record->memory.process_peak_growth));
@@ -185,7 +176,7 @@ Table attention_csv(std::span<const Record> records) {
 
 Table attention_summary(std::span<const Record> records) {
   const AttentionRows all = attention_rows(records);
-  const std::vector<OccasionalKey> keys = differing(all, true);
+  const std::vector<OccasionalKey> keys = differing(all);
   const bool several = all.implementations.size() > 1;
 
   Table table{.title = "attention: " + shared_by_all(all) +
@@ -205,15 +196,15 @@ Table attention_summary(std::span<const Record> records) {
     const auto busy_total = sum(busy_ms(record, kTimedPhases[0]), busy_ms(record, kTimedPhases[1]));
     busy.push_back({busy_total ? milliseconds(*busy_total) : ""});
     std::optional<double> total = 0, half_width;
-    for (const char* phase : {"forward", "backward"}) {
-      const auto median = phase_median_ms(*record, phase);
+    for (const char* phase : kTimedPhases) {
+      const auto median = median_ms(*record, phase);
       row.push_back(median ? milliseconds(*median) : "");
       total = sum(total, median);
       if (const auto percent = median ? in_run_percent(*record, phase) : std::nullopt)
         half_width = std::max(half_width.value_or(0), *percent);
     }
     row.push_back(total ? milliseconds(*total) : "");
-    row.push_back(number(half_width, "{:.1f}"));
+    row.push_back(cell(half_width, "{:.1f}"));
     row.push_back(peak_cell(*record));
     row.push_back(cell(worst_error(*record), "{:.2g}"));
     row.emplace_back(status_csv_word(record->status));
@@ -229,13 +220,13 @@ std::vector<Table> attention_side_by_side(std::span<const Record> records,
   std::vector<std::string> names(implementations.begin(), implementations.end());
   if (names.empty()) names = all.implementations;
   if (names.size() < 2) return {};
-  const std::vector<OccasionalKey> keys = differing(all, true);
+  const std::vector<OccasionalKey> keys = differing(all);
 
   std::map<AttentionSize, std::map<std::string, const Record*>> by_size;
   for (const AttentionRow& row : all.rows) by_size[row.size][row.implementation] = row.record;
 
   std::vector<Table> tables;
-  for (const char* phase : {"forward", "backward"}) {
+  for (const char* phase : kTimedPhases) {
     Table& table = tables.emplace_back();
     table.title =
         fmt::format("{}: {}; median ms, speedup over {}", phase, shared_by_all(all), names[0]);

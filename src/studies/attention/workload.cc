@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/print.h"
 #include "passes/flash.h"
+#include "studies/attention/record_rows.h"
 #include "studies/peers/implementations.h"
 
 namespace ridgeline {
@@ -171,31 +172,20 @@ std::vector<BackwardAlgorithm> backward_algorithms(const std::vector<std::string
 }
 
 std::optional<AttentionConfig> attention_config_of(const Record& record) {
-  const Json& workload = record.workload;
-  if (record.study != "attention" || !workload.is_object()) return std::nullopt;
-  const auto number = [&](const char* key, int64_t otherwise) {
-    const auto found = workload.find(key);
-    return found != workload.end() && found->is_number_integer() ? found->get<int64_t>()
-                                                                 : otherwise;
-  };
-  AttentionConfig config{.batch_size = number("batch_size", 0),
-                         .heads = number("heads", 1),
-                         .seq_len = number("seq_len", 0),
-                         .head_dim = number("d_model", 0)};
+  const auto size = attention_size(record);
+  if (!size) return std::nullopt;
   // Sizes from a file may be anything; beyond this they cannot be counted in 64 bits.
   double elements = 1;
-  for (const int64_t size :
-       {config.batch_size, config.heads, config.seq_len, config.seq_len, config.head_dim}) {
-    if (size < 1) return std::nullopt;
-    elements *= static_cast<double>(size);
-  }
+  for (const int64_t each :
+       {size->batch_size, size->heads, size->seq_len, size->seq_len, size->d_model})
+    elements *= static_cast<double>(each);
   if (elements > 0x1p56) return std::nullopt;
-  const auto causal = workload.find("causal");
-  config.causal = causal != workload.end() && causal->is_boolean() && causal->get<bool>();
-  const auto dtype = workload.find("dtype");
-  if (dtype != workload.end() && dtype->is_string())
-    config.dtype = parse_float_dtype(dtype->get<std::string>());
-  return config;
+  return AttentionConfig{.batch_size = size->batch_size,
+                         .heads = size->heads,
+                         .seq_len = size->seq_len,
+                         .head_dim = size->d_model,
+                         .causal = size->causal,
+                         .dtype = parse_float_dtype(size->dtype)};
 }
 
 double attention_flops(const AttentionConfig& config) {

@@ -17,10 +17,6 @@ std::vector<const Record*> ddp_rows(std::span<const Record> records) {
   return rows_of_study(records, "ddp");
 }
 
-std::optional<double> median_of_series(const Record& record, const char* series) {
-  return statistic(record, series, &Statistics::median_ms);
-}
-
 std::optional<double> metric_number(const Record& record, const char* key) {
   return record.metrics ? number_in(*record.metrics, key) : std::nullopt;
 }
@@ -33,7 +29,7 @@ std::string counted(const std::string& number, const std::string& what) {
 
 std::optional<double> predicted_off(const Record& record) {
   const auto predicted = metric_number(record, "predicted_step_ms");
-  const auto measured = median_of_series(record, kDdpStep);
+  const auto measured = median_ms(record, kDdpStep);
   if (!predicted || !measured || !(*measured > 0)) return std::nullopt;
   return *predicted / *measured - 1;
 }
@@ -90,12 +86,25 @@ void compare_strategies(const DdpGroups& groups, Verdicts& verdicts,
   }
 }
 
+// The ranks of a host, the threads of each that compute, and the processors that they share.
+struct HostShare {
+  double ranks = 0, threads = 0, processors = 0;
+  bool is_known() const { return threads > 0 && processors > 0; }
+};
+
+HostShare host_share(const Record& record) {
+  const double all_ranks = number_in(record.workload, "ranks").value_or(0);
+  return {number_in(record.settings, "ranks_of_host").value_or(all_ranks),
+          number_in(record.settings, "threads").value_or(0),
+          static_cast<double>(record.machine.logical_cores)};
+}
+
 void tell_hidden(const DdpGroups& groups, std::vector<std::string>& notes) {
   for (const auto& [key, group] : groups) {
     std::string text;
     for (const Record* record : group) {
-      const auto spent = median_of_series(*record, kDdpCommunication);
-      const auto exposed = median_of_series(*record, kDdpExposed);
+      const auto spent = median_ms(*record, kDdpCommunication);
+      const auto exposed = median_ms(*record, kDdpExposed);
       if (!spent || !exposed || !(*spent > 0)) continue;
       text += fmt::format("{}{} {:.0f} % of {:.2f} ms", text.empty() ? "" : ", ",
                           strategy_text(*record), 100 * std::clamp(1 - *exposed / *spent, 0.0, 1.0),
@@ -106,15 +115,12 @@ void tell_hidden(const DdpGroups& groups, std::vector<std::string>& notes) {
         fmt::format("{}: communication that was hidden behind computation, by the longest wait of "
                     "a rank and the longest communication of one, which may be another: {}",
                     ddp_place(*group.front()), text));
-    const auto all_ranks = number_in(group.front()->workload, "ranks").value_or(0);
-    const auto ranks = number_in(group.front()->settings, "ranks_of_host").value_or(all_ranks);
-    const auto threads = number_in(group.front()->settings, "threads").value_or(0);
-    const auto processors = static_cast<double>(group.front()->machine.logical_cores);
-    if (processors > 0 && threads > 0 && ranks * (threads + 1) > processors)
+    const HostShare host = host_share(*group.front());
+    if (host.is_known() && host.ranks * (host.threads + 1) > host.processors)
       notes.push_back(fmt::format(
           "{} ranks of {} threads and one that communicates share {} processors: they take turns, "
           "and what is hidden costs the time of others",
-          ranks, threads, processors));
+          host.ranks, host.threads, host.processors));
   }
 }
 
@@ -132,17 +138,14 @@ void tell_predicted(const DdpGroups& groups, std::vector<std::string>& notes) {
     }
     if (text.empty() || !(alone > 0)) continue;
     const Record& first = *group.front();
-    const auto all_ranks = number_in(first.workload, "ranks").value_or(0);
-    const auto ranks = number_in(first.settings, "ranks_of_host").value_or(all_ranks);
-    const auto threads = number_in(first.settings, "threads").value_or(0);
-    const auto processors = static_cast<double>(first.machine.logical_cores);
+    const HostShare host = host_share(first);
     notes.push_back(fmt::format(
         "{}: predicted steps are off by {}; computation of all ranks side by side takes {:.2f} "
         "times as long as that of one alone{}",
         ddp_place(first), text, together / alone,
-        threads > 0 && processors > 0 ? fmt::format(", and ranks x threads / processors is {:.2f}",
-                                                    ranks * threads / processors)
-                                      : std::string()));
+        host.is_known() ? fmt::format(", and ranks x threads / processors is {:.2f}",
+                                      host.ranks * host.threads / host.processors)
+                        : std::string()));
   }
 }
 
@@ -226,7 +229,7 @@ Table ddp_csv(std::span<const Record> records) {
     for (const char* metric : {"compute_ms", "compute_alone_ms"})
       row.push_back(cell(metric_number(*record, metric)));
     for (const char* series : {kDdpCommunication, kDdpExposed})
-      row.push_back(cell(median_of_series(*record, series)));
+      row.push_back(cell(median_ms(*record, series)));
     for (const char* metric : {"collectives", "bytes_per_step", "predicted_bytes_per_step"})
       row.push_back(cell(metric_number(*record, metric), "{:.10g}"));
     row.push_back(cell(mebibytes(record->memory.peak)));
@@ -253,12 +256,12 @@ Table ddp_summary(std::span<const Record> records) {
         {strategy_text(*record), text_of(record->workload, "backend"),
          text_of(record->workload, "model_size"), text_of(record->workload, "precision"),
          text_of(record->workload, "mode"), text_of(record->workload, "ranks"),
-         cell(median_of_series(*record, kDdpStep), "{:.2f}"),
+         cell(median_ms(*record, kDdpStep), "{:.2f}"),
          record->status == Status::ok ? cell(in_run_percent(*record, kDdpStep), "{:.1f}") : "",
          cell(metric_number(*record, "predicted_step_ms"), "{:.2f}"),
          cell(predicted_off(*record), "{:+.1f}", 100),
-         cell(median_of_series(*record, kDdpCommunication), "{:.2f}"),
-         cell(median_of_series(*record, kDdpExposed), "{:.2f}"),
+         cell(median_ms(*record, kDdpCommunication), "{:.2f}"),
+         cell(median_ms(*record, kDdpExposed), "{:.2f}"),
          cell(metric_number(*record, "collectives"), "{:.0f}"),
          cell(metric_number(*record, "bytes_per_step"), "{:.2f}", 1e-6),
          cell(mebibytes(record->memory.peak), "{:.1f}"),
@@ -277,7 +280,7 @@ std::vector<std::string> ddp_notes(std::span<const Record> records, Verdicts& ve
   DdpGroups groups;
   std::vector<std::string> notes;
   for (const Record* record : rows)
-    if (median_of_series(*record, kDdpStep)) groups[ddp_key(*record)].push_back(record);
+    if (median_ms(*record, kDdpStep)) groups[ddp_key(*record)].push_back(record);
   compare_strategies(groups, verdicts, notes);
   tell_hidden(groups, notes);
   tell_predicted(groups, notes);

@@ -34,8 +34,7 @@ std::string layer_word(const Record& record, const char* key) {
 }
 
 std::optional<double> median_ms(const Record& record) {
-  if (record.status != Status::ok) return std::nullopt;
-  return statistic(record, kOfLayer, &Statistics::median_ms);
+  return median_ms(record, kOfLayer);
 }
 
 double count_of(const Record& record, const char* key) {
@@ -129,21 +128,15 @@ std::string reached(const Record& row) {
                                          : "its own code bounds it");
 }
 
-void explain_bounds(const LayerGroup& group, std::vector<std::string>& notes) {
-  for (const double prompt : group.values("prompt_length"))
-    for (const double batch : group.values("batch_size")) {
-      const Record* prefill = group.find({"layer", "prefill", "on", prompt, batch});
-      const Record* decode = group.find({"layer", "decode", "on", prompt, batch});
-      if (!prefill || !decode) continue;
-      notes.push_back(fmt::format(
-          "{}, prompt {:.0f}, batch {:.0f}: prefill of the layer {}{}: a weight that is read "
-          "serves "
-          "{:.0f} tokens; decode with a cache {}{}: it serves {:.0f}, and every sequence reads its "
-          "own keys and values",
-          group.name, prompt, batch, against_ridge(*prefill), roof_words(*prefill), prompt * batch,
-          against_ridge(*decode), roof_words(*decode), batch));
-      break;  // the smallest batch suffices
-    }
+std::string bounds_note(const LayerGroup& group, double prompt, double batch) {
+  const Record* prefill = group.find({"layer", "prefill", "on", prompt, batch});
+  const Record* decode = group.find({"layer", "decode", "on", prompt, batch});
+  if (!prefill || !decode) return {};
+  return fmt::format(
+      "prefill of the layer {}{}: a weight that is read serves {:.0f} tokens; decode with a cache "
+      "{}{}: it serves {:.0f}, and every sequence reads its own keys and values",
+      against_ridge(*prefill), roof_words(*prefill), prompt * batch, against_ridge(*decode),
+      roof_words(*decode), batch);
 }
 
 // The batch B at which decode's MLP crosses the ridge. FLOPs are proportional to the batch; bytes
@@ -197,55 +190,53 @@ std::string crossing_note(const LayerGroup& group, double prompt) {
       found->first, found->last);
 }
 
-void explain_cache(const LayerGroup& group, std::vector<std::string>& notes) {
-  for (const double prompt : group.values("prompt_length"))
-    for (const double batch : group.values("batch_size")) {
-      const Record* with = group.find({"layer", "decode", "on", prompt, batch});
-      const Record* without = group.find({"layer", "decode", "off", prompt, batch});
-      if (!with || !without) continue;
-      const auto flops = [](const Record& row) {
-        return static_cast<double>(row.cost->forward.flops);
-      };
-      std::string note = fmt::format(
-          "{}, prompt {:.0f}, batch {:.0f}: without a cache a new token costs the layer {} times "
-          "the FLOPs ({} MFLOP against {})",
-          group.name, prompt, batch, figures_text(flops(*without) / flops(*with)),
-          figures_text(flops(*without) / 1e6), figures_text(flops(*with) / 1e6));
-      const auto slow = median_ms(*without), fast = median_ms(*with);
-      if (slow && fast && *fast > 0)
-        note += fmt::format(" and took {:.3g} times as long ({:.4g} ms against {:.4g})",
-                            *slow / *fast, *slow, *fast);
-      notes.push_back(note);
-      break;
-    }
+std::string cache_note(const LayerGroup& group, double prompt, double batch) {
+  const Record* with = group.find({"layer", "decode", "on", prompt, batch});
+  const Record* without = group.find({"layer", "decode", "off", prompt, batch});
+  if (!with || !without) return {};
+  const auto flops = [](const Record& row) { return static_cast<double>(row.cost->forward.flops); };
+  std::string note = fmt::format(
+      "without a cache a new token costs the layer {} times the FLOPs ({} MFLOP against {})",
+      figures_text(flops(*without) / flops(*with)), figures_text(flops(*without) / 1e6),
+      figures_text(flops(*with) / 1e6));
+  const auto slow = median_ms(*without), fast = median_ms(*with);
+  if (slow && fast && *fast > 0)
+    note += fmt::format(" and took {:.3g} times as long ({:.4g} ms against {:.4g})", *slow / *fast,
+                        *slow, *fast);
+  return note;
 }
 
-void explain_shares(const LayerGroup& group, std::vector<std::string>& notes) {
+std::string shares_note(const LayerGroup& group, double prompt, double batch) {
+  std::string note;
+  for (const char* phase : {"prefill", "decode"}) {
+    const Record* attention = group.find({"attention", phase, "on", prompt, batch});
+    const Record* mlp = group.find({"mlp", phase, "on", prompt, batch});
+    if (!attention || !mlp) continue;
+    const auto share = [](double a, double b) { return 100 * a / (a + b); };
+    note += fmt::format(
+        "{}in {} attention has {:.0f} % of the FLOPs and {:.0f} % of the bytes, the MLP the rest",
+        note.empty() ? "" : "; ", phase,
+        share(static_cast<double>(attention->cost->forward.flops),
+              static_cast<double>(mlp->cost->forward.flops)),
+        share(bytes_of(*attention), bytes_of(*mlp)));
+    const auto ours = median_ms(*attention), theirs = median_ms(*mlp);
+    if (ours && theirs)
+      note += fmt::format(", and {:.0f} % of the time of both ({:.4g} and {:.4g} ms)",
+                          share(*ours, *theirs), *ours, *theirs);
+  }
+  return note;
+}
+
+// The note about the smallest batch of each prompt that has one.
+using NoteOfBatch = std::string (*)(const LayerGroup& group, double prompt, double batch);
+void note_by_prompt(const LayerGroup& group, NoteOfBatch note_of, std::vector<std::string>& notes) {
   for (const double prompt : group.values("prompt_length"))
-    for (const double batch : group.values("batch_size")) {
-      std::string note;
-      for (const char* phase : {"prefill", "decode"}) {
-        const Record* attention = group.find({"attention", phase, "on", prompt, batch});
-        const Record* mlp = group.find({"mlp", phase, "on", prompt, batch});
-        if (!attention || !mlp) continue;
-        const auto share = [](double a, double b) { return 100 * a / (a + b); };
-        note += fmt::format(
-            "{}in {} attention has {:.0f} % of the FLOPs and {:.0f} % of the bytes, the MLP the "
-            "rest",
-            note.empty() ? "" : "; ", phase,
-            share(static_cast<double>(attention->cost->forward.flops),
-                  static_cast<double>(mlp->cost->forward.flops)),
-            share(bytes_of(*attention), bytes_of(*mlp)));
-        const auto ours = median_ms(*attention), theirs = median_ms(*mlp);
-        if (ours && theirs)
-          note += fmt::format(", and {:.0f} % of the time of both ({:.4g} and {:.4g} ms)",
-                              share(*ours, *theirs), *ours, *theirs);
+    for (const double batch : group.values("batch_size"))
+      if (const std::string note = note_of(group, prompt, batch); !note.empty()) {
+        notes.push_back(
+            fmt::format("{}, prompt {:.0f}, batch {:.0f}: {}", group.name, prompt, batch, note));
+        break;
       }
-      if (note.empty()) continue;
-      notes.push_back(
-          fmt::format("{}, prompt {:.0f}, batch {:.0f}: {}", group.name, prompt, batch, note));
-      break;
-    }
 }
 
 }  // namespace
@@ -347,12 +338,12 @@ std::vector<std::string> layer_notes(std::span<const Record> records) {
     if (!note.empty() && std::ranges::count(notes, note) == 0) notes.push_back(note);
   };
   for (const LayerGroup& group : layer_groups(rows)) {
-    explain_bounds(group, notes);
+    note_by_prompt(group, bounds_note, notes);
     // Decode's MLP does not depend on the prompt.
     const std::vector<double> prompts = group.values("prompt_length");
     if (!prompts.empty()) add(crossing_note(group, prompts.front()));
-    explain_cache(group, notes);
-    explain_shares(group, notes);
+    note_by_prompt(group, cache_note, notes);
+    note_by_prompt(group, shares_note, notes);
   }
   add(noise_note(rows));
   for (const Record* record : rows) {

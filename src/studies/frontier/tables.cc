@@ -10,9 +10,7 @@ namespace ridgeline {
 namespace {
 
 int64_t whole_at(const Json& object, const char* key) {
-  if (!object.is_object()) return 0;
-  const auto found = object.find(key);
-  return found != object.end() && found->is_number_integer() ? found->get<int64_t>() : 0;
+  return positive_at(object, key).value_or(0);
 }
 
 Json metrics_of(const Record& record) {
@@ -22,8 +20,8 @@ Json metrics_of(const Record& record) {
 // "S 8192 fits (run), S 8320 oom (run)".
 std::string probes_of(const Json& metrics) {
   std::string text;
-  const auto found = metrics.is_object() ? metrics.find("probes") : metrics.end();
-  if (!metrics.is_object() || found == metrics.end() || !found->is_array()) return text;
+  const Json* found = metrics.find_key("probes");
+  if (!found || !found->is_array()) return text;
   for (const Json& probe : *found)
     text += fmt::format("{}S {} {} ({})", text.empty() ? "" : ", ", text_of(probe, "seq_len"),
                         text_of(probe, "outcome"), text_of(probe, "method"));
@@ -47,7 +45,7 @@ bool is_limited_by_memory(const Record& record) {
 }
 
 // How much longer a sequence `other` takes than `base`; empty if the two do not tell.
-std::string beside(const Record& base, const Record& other) {
+std::string ratio_text(const Record& base, const Record& other) {
   const auto shorter = static_cast<double>(whole_at(metrics_of(base), "seq_len"));
   const auto longer = static_cast<double>(whole_at(metrics_of(other), "seq_len"));
   if (&base == &other || shorter <= 0 || longer <= 0 || !is_limited_by_memory(base)) return {};
@@ -114,7 +112,7 @@ std::vector<std::string> frontier_notes(std::span<const Record> records) {
       problems[problem_of(record)].push_back(&record);
   for (const auto& [problem, rows] : problems)
     for (const Record* record : rows)
-      if (const std::string ratio = beside(*rows.front(), *record); !ratio.empty())
+      if (const std::string ratio = ratio_text(*rows.front(), *record); !ratio.empty())
         notes.push_back(fmt::format("{}: {}", problem, ratio));
   for (const Record& record : records) {
     if (record.study != "frontier") continue;
