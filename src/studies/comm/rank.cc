@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/float16.h"
+#include "kernels/host_values.h"
 #include "studies/ranks/tasks.h"
 #include "studies/row.h"
 
@@ -41,20 +41,6 @@ int value_of(int rank, int64_t i, int ranks) {
 // Elements after which value_of() repeats, for either range.
 constexpr int64_t kPeriod = 17 * 3;
 
-void store_value(DType dtype, void* data, int64_t i, float value) {
-  if (dtype == DType::f32)
-    static_cast<float*>(data)[i] = value;
-  else
-    static_cast<uint16_t*>(data)[i] =
-        dtype == DType::bf16 ? float_to_bf16(value) : float_to_f16(value);
-}
-
-float load_value(DType dtype, const void* data, int64_t i) {
-  if (dtype == DType::f32) return static_cast<const float*>(data)[i];
-  const uint16_t bits = static_cast<const uint16_t*>(data)[i];
-  return dtype == DType::bf16 ? bf16_to_float(bits) : f16_to_float(bits);
-}
-
 // One rank's part of a row.
 class RankPart {
  public:
@@ -78,7 +64,7 @@ class RankPart {
   void fill() {
     const int64_t count = workload_.elements();
     for (int64_t i = 0; i < std::min(count, kPeriod); ++i)
-      store_value(workload_.dtype, buffer_.data, i, static_cast<float>(value_of(rank_, i, ranks_)));
+      store_one(workload_.dtype, static_cast<float>(value_of(rank_, i, ranks_)), buffer_.data, i);
     repeat();
     // Poison what all-gather has to receive.
     if (workload_.collective != CollectiveKind::all_gather) return;
@@ -119,7 +105,7 @@ class RankPart {
         default:
           expected = sums_[static_cast<size_t>(i % kPeriod)];
       }
-      const double error = std::abs(load_value(workload_.dtype, buffer_.data, i) - expected);
+      const double error = std::abs(load_one(workload_.dtype, buffer_.data, i) - expected);
       if (!(error <= worst)) worst = error;  // NaN, too
       if (std::isnan(worst)) return worst;
     }
@@ -151,6 +137,47 @@ class RankPart {
   std::array<float, kPeriod> sums_ = {};
 };
 
+struct CommAnswer {
+  Measurement measurement;  // on rank 0; empty elsewhere
+  double max_error = 0;     // of any rank, against the exact result
+  std::string library;
+};
+// Called by all ranks with the same request. Only rank 0 polls `interrupted`.
+CommAnswer measure_collective(Communicator& communicator, const CommRequest& request,
+                              const std::function<bool()>& interrupted) {
+  RankPart part(communicator, request.workload);
+  CommAnswer answer{.measurement = {}, .library = communicator.facts().library};
+  const auto check = [&] {
+    part.fill();
+    part.run_ms();
+    for (const double error : gathered(communicator, part.error()))
+      if (!(error <= answer.max_error)) answer.max_error = error;
+  };
+  part.fill();
+  if (request.verify) check();
+  const auto sample = [&](std::span<double> phase_ms) {
+    const std::vector<double> times = gathered(communicator, part.run_ms());
+    if (phase_ms.empty()) return;
+    phase_ms[0] = *std::ranges::max_element(times);
+    phase_ms[2] = *std::ranges::min_element(times);
+    phase_ms[1] = 0;
+    for (const double time : times) phase_ms[1] += time / static_cast<double>(times.size());
+  };
+  if (communicator.rank() == 0) {
+    answer.measurement = measure(request.protocol, {kCommPhase, kMeanRank, kFastest},
+                                 [&](std::span<double> phase_ms) {
+                                   goes_on(communicator, true);
+                                   sample(phase_ms);
+                                 },
+                                 {.interrupted = interrupted});
+    goes_on(communicator, false);
+  } else {
+    while (goes_on(communicator, true)) sample({});
+  }
+  if (request.verify) check();  // again, in the state that was timed
+  return answer;
+}
+
 }  // namespace
 
 Json to_json(const CommRequest& request) {
@@ -173,41 +200,6 @@ CommRequest comm_request(const Json& json) {
                        .backend = json["backend"].text()},
           .protocol = protocol_in(json),
           .verify = json["verify"].get<bool>()};
-}
-
-CommAnswer measure_collective(Communicator& communicator, const CommRequest& request,
-                              const std::function<bool()>& interrupted) {
-  RankPart part(communicator, request.workload);
-  CommAnswer answer{.measurement = {}, .library = communicator.facts().library};
-  const auto check = [&] {
-    part.fill();
-    part.run_ms();
-    for (const double error : gathered(communicator, part.error()))
-      if (!(error <= answer.max_error)) answer.max_error = error;
-  };
-  part.fill();
-  if (request.verify) check();
-  const auto sample = [&](std::span<double> phase_ms) {
-    const std::vector<double> times = gathered(communicator, part.run_ms());
-    if (phase_ms.empty()) return;
-    phase_ms[0] = *std::ranges::max_element(times);
-    phase_ms[2] = *std::ranges::min_element(times);
-    phase_ms[1] = 0;
-    for (const double time : times) phase_ms[1] += time / static_cast<double>(times.size());
-  };
-  if (communicator.rank() == 0) {
-    answer.measurement = measure(request.protocol, {kSlowest, kMeanRank, kFastest},
-                                 [&](std::span<double> phase_ms) {
-                                   goes_on(communicator, true);
-                                   sample(phase_ms);
-                                 },
-                                 {.interrupted = interrupted});
-    goes_on(communicator, false);
-  } else {
-    while (goes_on(communicator, true)) sample({});
-  }
-  if (request.verify) check();  // again, in the state that was timed
-  return answer;
 }
 
 std::string comm_label(const Json& request) {

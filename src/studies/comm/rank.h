@@ -22,21 +22,12 @@ Json to_json(const CommRequest& request);
 CommRequest comm_request(const Json& json);  // throws a usage error
 
 // The series of a row: the slowest rank, the mean of ranks and the fastest rank of each sample.
-inline constexpr const char* kSlowest = "slowest_rank";
+inline constexpr const char* kCommPhase = "slowest_rank";  // the one that is reported
 inline constexpr const char* kMeanRank = "mean_rank";
 inline constexpr const char* kFastest = "fastest_rank";
 
-struct CommAnswer {
-  Measurement measurement;  // on rank 0; empty elsewhere
-  double max_error = 0;     // of any rank, against the exact result
-  std::string library;
-};
-// Called by all ranks with the same request. Only rank 0 polls `interrupted`.
-CommAnswer measure_collective(Communicator& communicator, const CommRequest& request,
-                              const std::function<bool()>& interrupted = {});
-
-// The same as a RankTask (studies/ranks/tasks.h). The record holds series, protocol, verification
-// and the library behind the backend.
+// Measures a collective as a RankTask (studies/ranks/tasks.h). The record holds series, protocol,
+// verification and the library behind the backend.
 std::string comm_label(const Json& request);
 Record comm_task(Communicator& communicator, const Json& request,
                  const std::function<bool()>& interrupted);

@@ -205,7 +205,7 @@ Table comm_csv(std::span<const Record> records) {
          {&Statistics::median_ms, &Statistics::mean_ms, &Statistics::std_ms, &Statistics::min_ms,
           &Statistics::median_low_ms, &Statistics::median_high_ms})
       row.push_back(cell(statistic(*record, kCommPhase, which)));
-    for (const char* series : {"mean_rank", "fastest_rank"})
+    for (const char* series : {kMeanRank, kFastest})
       row.push_back(cell(statistic(*record, series, &Statistics::median_ms)));
     for (const char* metric : {"algbw_gb_per_s", "busbw_gb_per_s"})
       row.push_back(cell(metric_of(*record, kCommPhase, metric)));
@@ -240,8 +240,8 @@ Table comm_summary(std::span<const Record> records) {
          text_of(record->workload, "dtype"), text_of(record->workload, "ranks"), size_text(*record),
          cell(median_ms(*record), "{:.3f}"),
          record->status == Status::ok ? cell(in_run_percent(*record, kCommPhase), "{:.1f}") : "",
-         cell(statistic(*record, "mean_rank", &Statistics::median_ms), "{:.3f}"),
-         cell(statistic(*record, "fastest_rank", &Statistics::median_ms), "{:.3f}"),
+         cell(statistic(*record, kMeanRank, &Statistics::median_ms), "{:.3f}"),
+         cell(statistic(*record, kFastest, &Statistics::median_ms), "{:.3f}"),
          cell(metric_of(*record, kCommPhase, "algbw_gb_per_s"), "{:.2f}"),
          cell(metric_of(*record, kCommPhase, "busbw_gb_per_s"), "{:.2f}"),
          fit ? fmt::format("{:.0f}", 1e6 * fit->alpha_s) : "",

@@ -9,10 +9,9 @@
 #include "report/page/sections.h"
 #include "report/terminal/table.h"
 #include "report/verdicts.h"
+#include "studies/comm/rank.h"
 
 namespace ridgeline {
-
-inline constexpr const char* kCommPhase = "slowest_rank";  // the series that is reported
 
 // One row per record. Times are of the slowest rank in each sample, but for mean_rank_ms and
 // fastest_rank_ms; alpha_us, beta_gb_per_s and fit_residual are of the fit over all sizes of a
