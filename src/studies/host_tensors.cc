@@ -74,9 +74,7 @@ std::vector<double> read_values(const Device& device, const TensorView& view) {
   const int64_t count = element_count(view.shape);
   if (count == 0) return {};
   // One download of the range that the view spans; the host walks the strides.
-  int64_t extent = 1;
-  for (int axis = 0; axis < view.shape.rank(); ++axis)
-    extent += (view.shape[axis] - 1) * view.strides[axis];
+  const int64_t extent = extent_of(view.shape, view.strides);
   std::vector<char> stored(static_cast<size_t>(extent * info(view.dtype).size));
   device.download({view.data, view.dtype, {extent}, {1}}, stored.data());
 
@@ -94,6 +92,18 @@ std::vector<double> read_values(const Device& device, const TensorView& view) {
     }
   }
   return values;
+}
+
+int64_t offset_of(const Dims& at, const Strides& strides) {
+  int64_t offset = 0;
+  for (int axis = 0; axis < at.rank(); ++axis) offset += at[axis] * strides[axis];
+  return offset;
+}
+
+int64_t extent_of(const Shape& shape, const Strides& strides) {
+  int64_t extent = 1;
+  for (int axis = 0; axis < strides.rank(); ++axis) extent += (shape[axis] - 1) * strides[axis];
+  return extent;
 }
 
 TensorView sub_tensor(const TensorView& view, int64_t index) {

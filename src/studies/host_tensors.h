@@ -40,6 +40,11 @@ void draw_parameters(std::span<const Parameter> parameters, uint64_t seed,
 // Downloads the values in row-major order, whatever the strides.
 std::vector<double> read_values(const Device& device, const TensorView& view);
 
+// The distance of an element from the first one, in elements.
+int64_t offset_of(const Dims& at, const Strides& strides);
+// The number of elements from the first to the last in memory.
+int64_t extent_of(const Shape& shape, const Strides& strides);
+
 // The view of element `index` along the first axis.
 TensorView sub_tensor(const TensorView& view, int64_t index);
 

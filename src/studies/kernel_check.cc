@@ -10,6 +10,7 @@
 #include "kernels/host_values.h"
 #include "kernels/reference/evaluators.h"
 #include "kernels/reference/fused_elements.h"
+#include "studies/host_tensors.h"
 
 namespace ridgeline {
 namespace {
@@ -26,10 +27,10 @@ constexpr size_t kNamed = 8;          // wrong results that are reported by name
 class ElementReader {
  public:
   ElementReader(const Device& device, bool is_host, const TensorView& view)
-      : device_(device), view_(view), is_host_(is_host || view.host_scalar) {
-    for (int axis = 0; axis < view.shape.rank(); ++axis)
-      extent_ += (view.shape[axis] - 1) * view.strides[axis];
-  }
+      : device_(device),
+        view_(view),
+        is_host_(is_host || view.host_scalar),
+        extent_(extent_of(view.shape, view.strides)) {}
 
   double operator()(int64_t offset) const {
     if (is_host_) return load_one(view_.dtype, view_.data, offset);
@@ -46,33 +47,26 @@ class ElementReader {
     return load_one(view_.dtype, page.data(), offset - number * kPage);
   }
 
-  double at(const Dims& place) const {
-    int64_t offset = 0;
-    for (int axis = 0; axis < place.rank(); ++axis) offset += place[axis] * view_.strides[axis];
-    return (*this)(offset);
-  }
-
  private:
   static constexpr int64_t kPage = 1 << 14;  // elements
 
   const Device& device_;
   TensorView view_;
   bool is_host_;
-  int64_t extent_ = 1;  // elements from the first to the last
+  int64_t extent_;
   mutable std::unordered_map<int64_t, std::vector<char>> pages_;
 };
 
 ElementOperand operand_of(const Device& device, bool is_host, const TensorView& view) {
   const auto reader = std::make_shared<ElementReader>(device, is_host, view);
-  return {view.shape, view.dtype, [reader](const Dims& at) { return reader->at(at); }};
+  return {view.shape, view.dtype, [reader, strides = view.strides](const Dims& at) {
+            return (*reader)(offset_of(at, strides));
+          }};
 }
 
 // The part of an operand's storage that a kernel accesses, as a tensor with one axis.
 TensorView storage_of(void* address, const FusedOperand& operand, const Shape& domain) {
-  int64_t extent = operand.offset + 1;
-  for (int axis = 0; axis < operand.strides.rank(); ++axis)
-    extent += (domain[axis] - 1) * operand.strides[axis];
-  return {address, operand.dtype, {extent}, {1}};
+  return {address, operand.dtype, {operand.offset + extent_of(domain, operand.strides)}, {1}};
 }
 
 // Rounding to nearest in 16 bits uses up half an epsilon. A quarter more keeps correct results off
@@ -102,14 +96,14 @@ std::vector<Dims> KernelChecker::places(const Shape& shape, const ElementWork& w
                                         size_t results) {
   const int64_t all = element_count(shape);
   std::vector<Dims> chosen;
-  if (all <= kLeastPlaces || all * work.in_turn <= kWholeWork) {
+  if (all <= kLeastPlaces || all * work.amortised <= kWholeWork) {
     for (int64_t flat = 0; flat < all; ++flat)
       chosen.push_back(reference::coordinates(shape, flat));
     return chosen;
   }
   const auto shared = static_cast<int64_t>(std::max<size_t>(1, results / kFewResults));
   const int64_t wanted =
-      std::clamp(kSampledWork / work.alone / shared, kLeastPlaces, std::min(all, kMostPlaces));
+      std::clamp(kSampledWork / work.single / shared, kLeastPlaces, std::min(all, kMostPlaces));
   NormalRandom random(state_++, "places");
   const auto drawn = [&] {
     Dims at = Dims::filled(shape.rank(), 0);
@@ -123,7 +117,7 @@ std::vector<Dims> KernelChecker::places(const Shape& shape, const ElementWork& w
     chosen.push_back(drawn());
     chosen.back()[axis] = shape[axis] - 1;
   }
-  if (work.alone > kLongWork) {
+  if (work.single > kLongWork) {
     chosen.resize(2);
     return chosen;
   }
@@ -149,12 +143,9 @@ void KernelChecker::expect_node(const KernelRun& run) {
   for (size_t output = 0; output < run.outputs.size(); ++output) {
     const TensorView& view = run.outputs[output];
     targets_.push_back({view, name_of(run.graph, {run.node, static_cast<uint32_t>(output)})});
-    for (const Dims& at : places(view.shape, element_work(call, output), run.outputs.size())) {
-      int64_t offset = 0;
-      for (int axis = 0; axis < at.rank(); ++axis) offset += at[axis] * view.strides[axis];
-      expected_.push_back(
-          {output, offset, element(call, {.output = output, .at = at, .dtype = view.dtype})});
-    }
+    for (const Dims& at : places(view.shape, element_work(call, output), run.outputs.size()))
+      expected_.push_back({output, offset_of(at, view.strides),
+                           element(call, {.output = output, .at = at, .dtype = view.dtype})});
   }
 }
 
@@ -163,9 +154,8 @@ void KernelChecker::expect_product(const KernelRun& run) {
   Node node;
   node.op = Op::matmul;
   node.outputs = {{DType::f32, product.out.shape}};
-  const std::vector<ElementOperand> operands = {operand_of(device_, is_host_, product.a),
-                                                operand_of(device_, is_host_, product.b)};
   const auto read = [&](const TensorView& view) { return operand_of(device_, is_host_, view); };
+  const std::vector<ElementOperand> operands = {read(product.a), read(product.b)};
   const ElementOperand addend = product.addend ? read(*product.addend) : ElementOperand{};
   const ElementOperand bias = product.bias ? read(*product.bias) : ElementOperand{};
   const ElementCall call{node, operands, device_.facts().is_gpu()};
@@ -184,9 +174,7 @@ void KernelChecker::expect_product(const KernelRun& run) {
       x = apply(Op::multiply,
                 {apply(Op::multiply, {x, {0.5, 0}}), apply(Op::add, {tangent, {1, 0}})});
     }
-    int64_t offset = 0;
-    for (int axis = 0; axis < at.rank(); ++axis) offset += at[axis] * product.out.strides[axis];
-    expected_.push_back({0, offset, stored(x, product.out.dtype)});
+    expected_.push_back({0, offset_of(at, product.out.strides), stored(x, product.out.dtype)});
   }
 }
 
@@ -221,8 +209,8 @@ void KernelChecker::expect_fused(const KernelRun& run) {
                                          : storage_of(nullptr, to, kernel.domain).shape[0];
     targets_.push_back({{run.output_addresses[result], to.dtype, {extent}, {1}},
                         name_of(run.graph, kernel.steps[kernel.results[result].step].value)});
-    const ElementWork work{.in_turn = elements.work() + elements.work_of_fold() / domain.back(),
-                           .alone = elements.work() + elements.work_of_fold()};
+    const ElementWork work{.amortised = elements.work() + elements.work_of_fold() / domain.back(),
+                           .single = elements.work() + elements.work_of_fold()};
     for (const Dims& at : places(domain, work))
       expected_.push_back({result, elements.offset(result, at), elements.at(result, at)});
   }

@@ -169,7 +169,7 @@ ElementWork attention_work(const ElementCall& call) {
   const Shape &q = call.inputs[0].shape, &k = call.inputs[1].shape;
   const int64_t products = call.node.op == Op::attention_gradient ? 6 : 2;
   const int64_t terms = std::max(q[2] * q[1] / k[1], k[2]);
-  return {.in_turn = terms * (products + 2), .alone = terms * q[3] * products};
+  return {.amortised = terms * (products + 2), .single = terms * q[3] * products};
 }
 
 }  // namespace ridgeline

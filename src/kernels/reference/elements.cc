@@ -301,7 +301,7 @@ ElementWork element_work(const ElementCall& call, size_t output) {
   if (info(call.node.op).kind == OpClass::attention) return attention_work(call);
   // Elements of a row share its sum.
   if (info(call.node.op).kind == OpClass::row)
-    return {.in_turn = 4, .alone = 2 * call.inputs[0].shape.back()};
+    return {.amortised = 4, .single = 2 * call.inputs[0].shape.back()};
   const auto reads = [&]() -> int64_t {
     if (call.inputs.empty()) return 1;
     const Shape& shape = call.inputs[0].shape;

@@ -45,8 +45,8 @@ Bounded element(const ElementCall& call, const ElementPlace& place);
 
 // How many elements of the inputs are read for one element of an output.
 struct ElementWork {
-  int64_t in_turn = 1;  // if all elements are computed one after the other
-  int64_t alone = 1;
+  int64_t amortised = 1;  // if all elements are computed one after the other
+  int64_t single = 1;     // if one element is computed by itself
 };
 ElementWork element_work(const ElementCall& call, size_t output);
 
