@@ -24,8 +24,7 @@ constexpr double kShortRunsInBudget = 200;
 constexpr double kScoreFlopsForward = 45, kScoreFlopsBackward = 105;
 
 double verification_s(const AttentionConfig& config, int threads) {
-  constexpr double kFlopsOfBothPasses = 14;  // 4 B H S S d forward, 2.5 times that backward
-  constexpr double kReferences = 2;          // the oracle, and a plain implementation of the dtype
+  constexpr double kReferences = 2;  // the oracle, and a plain implementation of the dtype
   const auto s = static_cast<double>(config.seq_len);
   const bool whole = config.seq_len <= kWholeTensorLimit;
   const double heads = whole ? static_cast<double>(config.batch_size * config.heads) : 1;

@@ -25,6 +25,9 @@ double expected_once_s(const ExpectedWork& work, const Device& device, const Mac
 // Seconds for warm-ups and samples that take `iteration_s` each.
 double expected_samples_s(double iteration_s, const Protocol& protocol);
 
+// Of attention forward and backward, per score and element of head_dim: 4 and 2.5 times as many.
+inline constexpr double kFlopsOfBothPasses = 14;
+
 struct ExpectedAttention {
   Protocol protocol;
   bool verify = true;

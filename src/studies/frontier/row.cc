@@ -9,7 +9,6 @@
 #include "base/closest.h"
 #include "base/error.h"
 #include "compile/executable.h"
-#include "studies/device_facts.h"
 #include "studies/expected_time.h"
 #include "studies/row.h"
 
@@ -30,16 +29,14 @@ std::string_view outcome_name(ProbeResult::Outcome outcome) {
   return "";
 }
 
-// Forward and backward take 3.5 times 4 B H S S d FLOPs; a third of the peak is a fair guess for
-// all implementations.
-double estimated_seconds(const AttentionConfig& config, const Device& device,
-                         const MachineFacts& machine) {
-  const auto s = static_cast<double>(config.seq_len);
-  const double flops = 14.0 * static_cast<double>(config.batch_size * config.heads) * s * s *
-                       static_cast<double>(config.head_dim);
-  const Peaks peaks = device_peaks(device.facts(), machine, info(config.dtype).name);
-  constexpr double kWithoutAPeak = 1e10;
-  return flops / (peaks.flops_per_s.value_or(3 * kWithoutAPeak) / 3);
+// Seconds of forward and backward, if every implementation reaches the same share of the peak.
+double expected_run_s(const AttentionConfig& config, int64_t seq_len, const Device& device,
+                      const MachineFacts& machine) {
+  const auto s = static_cast<double>(seq_len);
+  const auto width = static_cast<double>(config.batch_size * config.heads * config.head_dim);
+  return expected_once_s(
+      {.flops = kFlopsOfBothPasses * width * s * s, .dtype = info(config.dtype).name}, device,
+      machine);
 }
 
 // The state of the search: lengths up to `fits` fit, those from `fails` on do not.
@@ -140,18 +137,13 @@ Record describe_frontier(const AttentionWorkload& workload, Device& device,
 
 double expected_frontier_s(const AttentionWorkload& workload, const Device& device,
                            const FrontierOptions& options, const Record& described) {
-  constexpr double kProbes = 3;          // if the memory model is right
-  constexpr double kStartS = 0.05;       // to start a process
-  constexpr double kTouchedPerS = 4e9;   // bytes per second that are first touched
-  constexpr double kFlopsPerScore = 14;  // of both passes, per score and element of head_dim
+  constexpr double kProbes = 3;         // if the memory model is right
+  constexpr double kStartS = 0.05;      // to start a process
+  constexpr double kTouchedPerS = 4e9;  // bytes per second that are first touched
   if (described.status != Status::ok) return 0;
-  const AttentionConfig& config = workload.config;
-  const double length = (*described.metrics)["predicted_seq_len"].get<double>();
-  const double scores = static_cast<double>(config.batch_size * config.heads) * length * length;
   const double run_s =
-      expected_once_s({.flops = kFlopsPerScore * scores * static_cast<double>(config.head_dim),
-                       .dtype = info(config.dtype).name},
-                      device, described.machine);
+      expected_run_s(workload.config, (*described.metrics)["predicted_seq_len"].get<int64_t>(),
+                     device, described.machine);
   const double touch_s =
       static_cast<double>(described.memory.predicted_peak.value_or(Bytes{}).count) / kTouchedPerS;
   return kProbes * (kStartS + touch_s + (run_s <= options.run_limit_s ? run_s : 0));
@@ -173,7 +165,7 @@ std::optional<Record> find_frontier(const AttentionWorkload& workload, Device& d
     AttentionWorkload at = workload;
     at.config.seq_len = length;
     const ProbeMethod method =
-        estimated_seconds(at.config, device, record.machine) <= options.run_limit_s
+        expected_run_s(at.config, length, device, record.machine) <= options.run_limit_s
             ? ProbeMethod::run
             : ProbeMethod::allocate;
     const std::optional<ProbeResult> result = options.probe(at, method);
