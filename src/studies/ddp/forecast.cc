@@ -129,13 +129,13 @@ StepForecast forecast_step(Communicator& host, Communicator& collectives, Device
   const double stretched = compute_s / mine.seconds;
   std::vector<StepCollective> of_step;
   for (const CollectiveRun& run : mine.collectives) {
-    const auto behind = [&](int64_t ns) {
+    const auto seconds_into_step = [&](int64_t ns) {
       return stretched * static_cast<double>(ns - mine.began_ns) / 1e9;
     };
     of_step.push_back({.kind = run.kind,
                        .bytes = static_cast<double>(run.bytes),
-                       .started_s = behind(run.started_ns),
-                       .needed_s = behind(run.needed_ns)});
+                       .started_s = seconds_into_step(run.started_ns),
+                       .needed_s = seconds_into_step(run.needed_ns)});
   }
   const TimesByKind times = time_collectives(host, collectives, device, mine.collectives);
   forecast.step = predict_step(

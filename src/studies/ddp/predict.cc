@@ -112,15 +112,16 @@ std::optional<int> Calculator::ranks_from(const std::function<bool(int)>& is_so)
   return from;
 }
 
+RankMemory Calculator::memory_of_one(const TrainedModel& model) const {
+  return rank_memory(model, ParallelStrategy::naive, 1, options_.tokens());
+}
+
 Table Calculator::memory_by_part() const {
   Table table{.title = fmt::format("Memory of {}: {:.4g} G parameters in {} blocks, {} tokens",
                                    chosen().name, static_cast<double>(chosen().parameters) / 1e9,
                                    chosen().blocks, options_.tokens()),
               .columns = {"part", "fp32", "bf16", "bytes in fp32", "bytes in bf16"}};
-  const RankMemory wide =
-      rank_memory(model_.in_fp32, ParallelStrategy::naive, 1, options_.tokens());
-  const RankMemory narrow =
-      rank_memory(model_.in_bf16, ParallelStrategy::naive, 1, options_.tokens());
+  const RankMemory wide = memory_of_one(model_.in_fp32), narrow = memory_of_one(model_.in_bf16);
   const auto add = [&](const char* part, double in_fp32, double in_bf16) {
     table.rows.push_back({part, format_decimal_bytes(in_fp32), format_decimal_bytes(in_bf16),
                           fmt::format("{:.0f}", in_fp32), fmt::format("{:.0f}", in_bf16)});
@@ -259,11 +260,8 @@ Table Calculator::csv() const {
 std::vector<std::string> Calculator::account_notes() const {
   std::vector<std::string> notes;
   const PaperDevice& device = options_.device;
-  const RankMemory memory = rank_memory(chosen(), ParallelStrategy::naive, 1, options_.tokens());
-  const RankMemory wide =
-      rank_memory(model_.in_fp32, ParallelStrategy::naive, 1, options_.tokens());
-  const RankMemory narrow =
-      rank_memory(model_.in_bf16, ParallelStrategy::naive, 1, options_.tokens());
+  const RankMemory memory = memory_of_one(chosen());
+  const RankMemory wide = memory_of_one(model_.in_fp32), narrow = memory_of_one(model_.in_bf16);
   notes.push_back(fmt::format(
       "Master weights, gradients and moments in fp32 take 16 bytes per parameter, {} in all: the "
       "memory of {} {} of {}.",

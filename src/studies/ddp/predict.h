@@ -83,6 +83,7 @@ class Calculator {
   const TrainedModel& chosen() const {
     return options_.in_16_bits ? model_.in_bf16 : model_.in_fp32;
   }
+  RankMemory memory_of_one(const TrainedModel& model) const;  // one rank with the whole batch
   RankMemory memory_of_rank(ParallelStrategy strategy, int64_t ranks) const;
   ParallelStrategy strategy_of_algorithms() const;
   CollectiveAlgorithm fastest(ParallelStrategy strategy, int ranks) const;

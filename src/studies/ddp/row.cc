@@ -32,7 +32,7 @@ Record DdpRunner::describe(const DdpWorkload& workload, const Record& blank) con
   if (const int here = groups_.ranks_of_host(how.ranks); here != how.ranks)
     record.settings["ranks_of_host"] = here;
   if (how.strategy == ParallelStrategy::bucketed)
-    record.settings["bucket_mb"] = how.bucket.count / 1'000'000;
+    record.settings["bucket_mb"] = how.bucket.count / kBucketUnit;
   return record;
 }
 

@@ -93,7 +93,8 @@ class Ddp final : public Study {
     options_.ranks = ranks_.gave_ranks() ? ranks_.ranks() : std::vector<int64_t>{8};
     if (bucket_mb_.size() > 1)
       throw Error(ErrorKind::usage, fmt::format("{} takes one size of buckets", kPredict));
-    if (!bucket_mb_.empty()) options_.bucket_bytes = static_cast<double>(bucket_mb_[0]) * 1e6;
+    if (!bucket_mb_.empty())
+      options_.bucket_bytes = static_cast<double>(bucket_mb_[0] * kBucketUnit);
     for (const std::string& name : strategies_)
       options_.strategies.push_back(parse_parallel_strategy(name));
     if (!is_linear_blocks()) config();  // throws for sizes that make no model
@@ -139,7 +140,7 @@ class Ddp final : public Study {
               to_command(axes_.overrides) + accumulate_words(), how.ranks, workload.backend,
               info(how.strategy).name,
               how.strategy == ParallelStrategy::bucketed
-                  ? fmt::format(" --bucket-mb {}", how.bucket.count / 1'000'000)
+                  ? fmt::format(" --bucket-mb {}", how.bucket.count / kBucketUnit)
                   : std::string());
         });
     return shared.dry_run ? with_predicted_peaks(std::move(rows), workloads, *runner_)

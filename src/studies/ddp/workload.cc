@@ -11,7 +11,6 @@
 namespace ridgeline {
 namespace {
 
-constexpr int64_t kMegabyte = 1'000'000;
 constexpr int64_t kMostDdpRanks = 256;
 
 // Model sizes by their JSON keys.
@@ -34,7 +33,7 @@ constexpr SizeKey kSizeKeys[] = {
 std::string label(const DdpWorkload& workload) {
   const Distribution& how = workload.distribution;
   const std::string bucket = how.strategy == ParallelStrategy::bucketed
-                                 ? fmt::format(" {} MB", how.bucket.count / kMegabyte)
+                                 ? fmt::format(" {} MB", how.bucket.count / kBucketUnit)
                                  : std::string();
   return fmt::format("{}{} {}, {} ranks by {}", info(how.strategy).name, bucket,
                      label(workload.model), how.ranks, workload.backend);
@@ -94,7 +93,7 @@ std::vector<DdpWorkload> expand_matrix(const DdpMatrix& matrix) {
             continue;
           }
           for (const int64_t megabytes : matrix.bucket_mb) {
-            workload.distribution.bucket = Bytes{megabytes * kMegabyte};
+            workload.distribution.bucket = Bytes{megabytes * kBucketUnit};
             workloads.push_back(workload);
           }
         }

@@ -10,6 +10,8 @@
 
 namespace ridgeline {
 
+inline constexpr int64_t kBucketUnit = 1'000'000;  // bytes, of --bucket-mb
+
 struct DdpWorkload {
   ModelWorkload model;  // its batch size is per rank
   Distribution distribution;
