@@ -59,6 +59,24 @@ TensorView ints(void* data, int64_t count) {
 
 }  // namespace
 
+Bytes bytes_per_step(const Gemma3Config& config, const GeneratorOptions& options,
+                     int64_t cached_tokens) {
+  int64_t elements = parameter_count(config);
+  // Of an embedding that is not also the head, only a row per text is read.
+  if (!config.tied_head) elements -= config.vocabulary * config.hidden_size;
+  Gemma3CacheOptions cached = cache_options(config, options, 1);
+  cached.capacity = std::min(cached.capacity, cached_tokens);
+  return Bytes{elements * info(options.dtype).size} + gemma3_cache_bytes(config, cached);
+}
+
+double macs_per_step(const Gemma3Config& config, const GeneratorOptions& options) {
+  const Graph graph =
+      lower(trace_of(gemma3_decode_graph, config, cache_options(config, options, 1)),
+            {.mode = options.mode})
+          .graph;
+  return stage_cost(graph, graph.stages()[0]).macs;
+}
+
 Generator::Generator(const Gemma3Config& config, Device& device, GeneratorOptions options)
     : config_(config),
       device_(device),
@@ -76,15 +94,6 @@ Bytes Generator::predicted_peak() const {
   if (decode_.plan()) return prefill + decode - shared_bytes(decode_.graph());
   const Bytes tokens{options_.batch_size * info(DType::i32).size};
   return std::max(prefill + tokens, decode);
-}
-
-Bytes Generator::bytes_per_step(int64_t cached_tokens) const {
-  int64_t elements = parameter_count(config_);
-  // Of an embedding that is not also the head, only a row per text is read.
-  if (!config_.tied_head) elements -= config_.vocabulary * config_.hidden_size;
-  Gemma3CacheOptions cached = cache_options(config_, options_, 1);
-  cached.capacity = std::min(cached.capacity, cached_tokens);
-  return Bytes{elements * info(options_.dtype).size} + gemma3_cache_bytes(config_, cached);
 }
 
 Bytes Generator::cache_bytes() const {

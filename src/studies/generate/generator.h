@@ -36,6 +36,11 @@ struct GeneratorOptions {
   std::function<void(const std::string&)> message = {};  // called with fallbacks
 };
 
+// The bytes that a step must read: every weight, and the cache of `cached_tokens` of each text.
+Bytes bytes_per_step(const Gemma3Config& config, const GeneratorOptions& options,
+                     int64_t cached_tokens);
+double macs_per_step(const Gemma3Config& config, const GeneratorOptions& options);
+
 class Generator {
  public:
   // Traces and plans both graphs.
@@ -43,8 +48,6 @@ class Generator {
 
   // The peak of weights, caches and what both graphs need besides.
   Bytes predicted_peak() const;
-  // The bytes that a step must read: every weight, and the cache of `cached_tokens` of each text.
-  Bytes bytes_per_step(int64_t cached_tokens) const;
   Bytes cache_bytes() const;
   const Executable& steps() const { return decode_; }
   double compile_seconds() const { return prefill_.compile_seconds() + decode_.compile_seconds(); }

@@ -94,7 +94,7 @@ std::string label(const GenerateJob& job, const GenerateRow& row) {
 GenerateStudy::GenerateStudy(const GenerateJob& job, Device& device, GenerateOptions options)
     : job_(job), device_(device), options_(std::move(options)) {}
 
-std::unique_ptr<Generator> GenerateStudy::make_generator(const GenerateRow& row) const {
+GeneratorOptions GenerateStudy::generator_options(const GenerateRow& row) const {
   GeneratorOptions options{.batch_size = row.batch_size,
                            .prompt = static_cast<int64_t>(job_.prompt.size()),
                            .capacity = job_.capacity,
@@ -105,7 +105,7 @@ std::unique_ptr<Generator> GenerateStudy::make_generator(const GenerateRow& row)
                            .message = say_once};
   if (options_.stage)
     options.stage = [this](std::string_view what) { options_.stage(std::string(what)); };
-  return std::make_unique<Generator>(job_.config, device_, std::move(options));
+  return options;
 }
 
 Record GenerateStudy::describe(const GenerateRow& row, const Record& blank) {
@@ -127,7 +127,7 @@ Record GenerateStudy::describe(const GenerateRow& row, const Record& blank) {
                                 .settings = options_.settings},
                                device_, blank);
   if (!row.peer.empty()) return record;
-  planned_[row] = make_generator(row);
+  planned_[row] = std::make_unique<Generator>(job_.config, device_, generator_options(row));
   record.memory.predicted_peak = planned_[row]->predicted_peak();
   return record;
 }
@@ -177,12 +177,12 @@ std::optional<Record> GenerateStudy::run_peer(const GenerateRow& row, Record des
   TextOfTokens shown(job_, options_.print);
   for (const Json& id : *record->metrics->find_key("tokens")) shown.add(id.get<int32_t>());
   shown.finish();
-  derive(row, *make_generator({Mode::compiled, row.batch_size, {}}), *record);
-  hold_against_ours(row, *record);
+  derive(row, *record);
+  count_equal_tokens(row, *record);
   return record;
 }
 
-void GenerateStudy::hold_against_ours(const GenerateRow& row, Record& record) const {
+void GenerateStudy::count_equal_tokens(const GenerateRow& row, Record& record) const {
   const auto ours = ours_.find(row.batch_size);
   if (ours == ours_.end()) return;
   const auto theirs = record.metrics->find_key("tokens")->get<std::vector<int32_t>>();
@@ -193,7 +193,8 @@ void GenerateStudy::hold_against_ours(const GenerateRow& row, Record& record) co
 std::optional<Record> GenerateStudy::run(const GenerateRow& row, Record described) {
   if (!row.peer.empty()) return run_peer(row, std::move(described));
   const std::unique_ptr<Generator> generator =
-      planned_[row] ? std::move(planned_[row]) : make_generator(row);
+      planned_[row] ? std::move(planned_[row])
+                    : std::make_unique<Generator>(job_.config, device_, generator_options(row));
   return try_row(std::move(described), label(job_, row), [&](Record& record) {
     expect_within_budget(generator->predicted_peak(), device_);
     const MemoryWatch memory(device_);
@@ -222,7 +223,7 @@ std::optional<Record> GenerateStudy::run(const GenerateRow& row, Record describe
     }
     decode(*generator, first, record);
     memory.after_run(record.memory);
-    derive(row, *generator, record);
+    derive(row, record);
     ours_.try_emplace(row.batch_size,
                       record.metrics->find_key("tokens")->get<std::vector<int32_t>>());
   });
@@ -275,8 +276,7 @@ void GenerateStudy::decode(Generator& generator, const std::vector<int32_t>& fir
   if (job_.tokenizer) metrics["text"] = whole;
 }
 
-void GenerateStudy::derive(const GenerateRow& row, const Generator& generator,
-                           Record& record) const {
+void GenerateStudy::derive(const GenerateRow& row, Record& record) const {
   Json& metrics = *record.metrics;
   const auto prompt = static_cast<int64_t>(job_.prompt.size());
   const auto texts = static_cast<double>(row.batch_size);
@@ -287,7 +287,8 @@ void GenerateStudy::derive(const GenerateRow& row, const Generator& generator,
   if (steps == nullptr) return;
   const double step_s = steps->statistics.median_ms / 1e3;
   const int64_t halfway = prompt + metrics["new_tokens"].get<int64_t>() / 2;
-  const Bytes bytes = generator.bytes_per_step(halfway);
+  const GeneratorOptions options = generator_options(row);
+  const Bytes bytes = bytes_per_step(job_.config, options, halfway);
   const double rate = static_cast<double>(bytes.count) / step_s;
   Json of = {{"tokens_per_s", texts / step_s},
              {"bytes_per_token", static_cast<double>(bytes.count) / texts},
@@ -298,9 +299,8 @@ void GenerateStudy::derive(const GenerateRow& row, const Generator& generator,
     // At a large batch, products may take longer than reading memory.
     const ComputeCeiling* top = options_.roofline->find_compute(info(job_.dtype).name);
     const double read_s = static_cast<double>(bytes.count) / level->rate;
-    const double multiply_s = top != nullptr && top->rate > 0
-                                  ? 2 * generator.steps().stage_costs()[0].macs / top->rate
-                                  : 0;
+    const double multiply_s =
+        top != nullptr && top->rate > 0 ? 2 * macs_per_step(job_.config, options) / top->rate : 0;
     const double least_s = std::max(read_s, multiply_s);
     of.update({{"least_ms", 1e3 * least_s},
                {"roof_tokens_per_s", texts / least_s},

@@ -58,14 +58,14 @@ class GenerateStudy {
   std::optional<Record> run(const GenerateRow& row, Record described);
 
  private:
-  std::unique_ptr<Generator> make_generator(const GenerateRow& row) const;
+  GeneratorOptions generator_options(const GenerateRow& row) const;
   std::optional<Record> run_peer(const GenerateRow& row, Record described);
   // The folder with config.json and weights for other libraries; written on first use if needed.
   const std::filesystem::path& weights_folder();
   // Records how many tokens of a peer equal ours, up to the first that differs.
-  void hold_against_ours(const GenerateRow& row, Record& record) const;
+  void count_equal_tokens(const GenerateRow& row, Record& record) const;
   void decode(Generator& generator, const std::vector<int32_t>& first, Record& record);
-  void derive(const GenerateRow& row, const Generator& generator, Record& record) const;
+  void derive(const GenerateRow& row, Record& record) const;
 
   const GenerateJob& job_;
   Device& device_;

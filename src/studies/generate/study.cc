@@ -82,19 +82,19 @@ class Generate final : public Study {
   }
 
   void check() override {
-    std::vector<GenerateRow> ways;
+    std::vector<GenerateRow> rows;
     for (const std::string& name : implementations_) {
       const bool is_peer = find_text_peer(name) != nullptr;
-      const GenerateRow way{.mode = is_peer ? Mode::compiled : parse_mode(name),
+      const GenerateRow row{.mode = is_peer ? Mode::compiled : parse_mode(name),
                             .peer = is_peer ? name : std::string()};
       if (is_peer && !asked_.rules.is_greedy())
         throw Error(ErrorKind::usage, fmt::format("{} decodes greedily here", name),
                     "leave --temperature out, or the implementation");
-      if (std::ranges::find(ways, way) == ways.end()) ways.push_back(way);
+      if (std::ranges::find(rows, row) == rows.end()) rows.push_back(row);
     }
     // Ours come first, because the tokens of peers are compared with them.
-    std::ranges::stable_partition(ways, [](const GenerateRow& way) { return way.peer.empty(); });
-    ways_ = std::move(ways);
+    std::ranges::stable_partition(rows, [](const GenerateRow& row) { return row.peer.empty(); });
+    implementation_rows_ = std::move(rows);
     asked_.seed = shared.seed;
     job_.emplace(make_generate_job(asked_, [](const std::string& line) { say("{}", line); }));
   }
@@ -113,9 +113,8 @@ class Generate final : public Study {
     };
     study_.emplace(*job_, run.device, std::move(options));
     std::vector<StudyRow> rows;
-    for (const GenerateRow& way : ways_)
+    for (GenerateRow row : implementation_rows_)
       for (const int64_t batch_size : job_->batch_sizes) {
-        GenerateRow row = way;
         row.batch_size = batch_size;
         Record record = study_->describe(row, run.blank);
         record.command = fmt::format("ridgeline generate{}{} --batch-size {} --impl {}",
@@ -178,7 +177,7 @@ class Generate final : public Study {
 
   GenerateFlags asked_;
   Words implementations_ = {"compiled"};
-  std::vector<GenerateRow> ways_;  // one per implementation, without batch sizes
+  std::vector<GenerateRow> implementation_rows_;  // one per implementation, without batch sizes
   std::optional<GenerateJob> job_;
   std::optional<Roofline> ceilings_;
   std::optional<GenerateStudy> study_;

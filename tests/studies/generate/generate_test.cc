@@ -247,13 +247,15 @@ TEST(Generate, RecordsHaveTimesMemoryAndTheTextAsItWasPrinted) {
 }
 
 TEST(Generate, AStepReadsEveryWeightAndTheTokensThatAreCached) {
-  const auto device = testing::cpu();
   const Gemma3Config config = tiny_gemma();
-  const Generator generator(config, *device, {.prompt = 4, .capacity = 32, .dtype = DType::f32});
+  const GeneratorOptions options{.prompt = 4, .capacity = 32, .dtype = DType::f32};
   const int64_t row = 2 * config.key_heads * config.head_dim;  // of one layer and token
   // Two sliding layers of 5 tokens, two full ones.
-  EXPECT_EQ(generator.bytes_per_step(20).count,
+  EXPECT_EQ(bytes_per_step(config, options, 20).count,
             4 * (parameter_count(config) + row * (5 + 20 + 5 + 20)));
+  const auto device = testing::cpu();
+  const Generator generator(config, *device, options);
+  EXPECT_EQ(macs_per_step(config, options), generator.steps().stage_costs()[0].macs);
 }
 
 // The embedding of one token is NaN, and the second text has it.
