@@ -164,7 +164,7 @@ bool all_fit(const std::vector<Workload>& workloads, const Runner& runner, Devic
 template <class Options>
 Options row_options(const StudyRun& run, const SharedFlags& shared) {
   Options options;
-  options.protocol = run.protocol;
+  if constexpr (requires { options.protocol; }) options.protocol = run.protocol;
   options.seed = shared.seed;
   options.settings = run.settings;
   options.interrupted = run.interrupted;

@@ -47,7 +47,6 @@ LeastTime least_time(const CountedWork& work, std::string_view dtype, const Roof
 LeastTime least_time(const CostRow& row);
 
 struct CostStudyOptions {
-  Protocol protocol = {};  // unused: nothing is sampled
   uint64_t seed = 42;
   Json settings = Json::object();
   std::function<bool()> interrupted = {};
