@@ -161,7 +161,7 @@ Tensor reshape_of_reshape(const Candidate& c) {
   return reshape(x, c.y.shape());
 }
 
-Tensor permute_that_stays(const Candidate& c) {
+Tensor permute_without_moves(const Candidate& c) {
   const Dims& order = std::get<Axes>(c.node.attributes.detail).axes;
   int64_t last = -1;
   for (int64_t axis : order) {
@@ -325,7 +325,7 @@ const std::vector<SimplifyRule>& rules() {
        same_shape},
       {"reshapes are merged", {Op::reshape}, reshape_of_reshape},
       {"permutes are merged", {Op::permute}, permute_of_permute},
-      {"a permute that moves no element is a reshape", {Op::permute}, permute_that_stays},
+      {"a permute that moves no element is a reshape", {Op::permute}, permute_without_moves},
       {"expands are merged", {Op::expand}, expand_of_expand},
       {"a view of a constant is an expand",
        {Op::reshape, Op::permute, Op::slice},

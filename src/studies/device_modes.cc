@@ -9,10 +9,10 @@ namespace ridgeline {
 
 Bytes last_cache(const DeviceFacts& facts, const MachineFacts& machine) {
   if (facts.l2_bytes > 0) return Bytes{facts.l2_bytes};
-  constexpr Bytes kWhereNoneIsTold{int64_t{64} << 20};
+  constexpr Bytes kDefaultCacheBytes{int64_t{64} << 20};
   Bytes largest;
   for (const Cache& cache : machine.caches) largest = std::max(largest, cache.size);
-  return largest > Bytes{} ? largest : kWhereNoneIsTold;
+  return largest > Bytes{} ? largest : kDefaultCacheBytes;
 }
 
 std::function<void()> captured(Device& device, const std::function<void()>& work) {

@@ -57,7 +57,7 @@ Chart memory_chart(const ReportContext& context, const LengthGroup& group) {
 }
 
 // The length at which tensors are shown: the shortest that did not fit, else the longest.
-int64_t telling_length(const LengthGroup& group) {
+int64_t shown_length(const LengthGroup& group) {
   for (const LengthRow& row : group.rows)
     if (row.record->status == Status::oom) return row.seq_len;
   return group.rows.back().seq_len;
@@ -79,7 +79,7 @@ std::vector<MemoryItem> tensors_at_peak(const Record& record) {
 }
 
 Chart tensors_chart(const LengthGroup& group) {
-  const int64_t length = telling_length(group);
+  const int64_t length = shown_length(group);
   Chart chart{.kind = Chart::Kind::stacked_bars,
               .id = "memory-by-tensor",
               .title = fmt::format("Memory by tensor at S {}", length),

@@ -262,9 +262,9 @@ Verification verify_attention(const AttentionConfig& config, const CheckedResult
                           sample_rows(config.seq_len, kSampledRows, random));
   // Compares a few queries and the sums of evenly spread heads.
   const int64_t readable = kElementsOfOthers / (config.seq_len * config.head_dim);
-  const int64_t looked_at = std::clamp<int64_t>(readable, 1, heads);
-  for (int64_t i = 0; i < looked_at; ++i) {
-    const int64_t number = looked_at == 1 ? whole : i * (heads - 1) / (looked_at - 1);
+  const int64_t sampled_heads = std::clamp<int64_t>(readable, 1, heads);
+  for (int64_t i = 0; i < sampled_heads; ++i) {
+    const int64_t number = sampled_heads == 1 ? whole : i * (heads - 1) / (sampled_heads - 1);
     const AttentionHead head = comparison.head(number);
     if (number != whole)
       comparison.compare_rows(head, number, sample_rows(config.seq_len, kRowsOfOthers, random), {});
@@ -272,7 +272,7 @@ Verification verify_attention(const AttentionConfig& config, const CheckedResult
   }
   verification.what = fmt::format("{} rows of one head", kSampledRows);
   if (heads > 1)
-    verification.what += fmt::format(", {} rows and the sums of {}", kRowsOfOthers, looked_at);
+    verification.what += fmt::format(", {} rows and the sums of {}", kRowsOfOthers, sampled_heads);
   verification.tensors = comparison.tensors();
   return verification;
 }
