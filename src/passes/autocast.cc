@@ -131,10 +131,7 @@ class Autocast {
     }
     std::vector<Value> values;
     for (const Tensor& input : inputs) values.push_back(input.value());
-    const Value first = site.target.add(node.op, std::move(values), node.attributes);
-    std::vector<Value> results;
-    for (uint32_t i = 0; i < node.outputs.size(); ++i) results.push_back({first.node, i});
-    return results;
+    return results_of(site, std::move(values));
   }
 
  private:

@@ -121,14 +121,6 @@ class UpdateGuard {
   size_t nodes_seen_ = 0;                                 // of the target
 };
 
-std::vector<Value> copy_of(const Site& site) {
-  const Value first =
-      site.target.add(site.node.op, {site.inputs.begin(), site.inputs.end()}, site.node.attributes);
-  std::vector<Value> results;
-  for (uint32_t i = 0; i < site.node.outputs.size(); ++i) results.push_back({first.node, i});
-  return results;
-}
-
 void check_types(const Site& site, std::span<const Value> results, RewriteOptions options) {
   const std::string place = fmt::format("rewriting {}", site.source.name(Value{site.number, 0}));
   if (results.size() != site.node.outputs.size())
@@ -174,7 +166,8 @@ Graph walk(const Graph& graph, const std::vector<bool>& live, const RewriteRule&
     const bool may_change = node.op != Op::input || !options.keep_inputs;
     if (rule && may_change && !guard.is_overwritten(number)) results = rule(site);
     if (!results.empty()) check_types(site, results, options);
-    if (results.empty() || !guard.allows(number, first_new, results)) results = copy_of(site);
+    if (results.empty() || !guard.allows(number, first_new, results))
+      results = results_of(site, inputs);
     guard.settle(number, results);
     pass_on_name(site, results[0]);
     std::copy(results.begin(), results.end(), became.begin() + node.first_value);

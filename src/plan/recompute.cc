@@ -120,10 +120,7 @@ class Rewriter {
       std::vector<Value> inputs;
       for (Value input : site.node.inputs) inputs.push_back(replaced(site, input, false));
       if (std::equal(inputs.begin(), inputs.end(), site.inputs.begin())) return {};
-      const Value first = site.target.add(site.node.op, std::move(inputs), site.node.attributes);
-      std::vector<Value> results;
-      for (uint32_t i = 0; i < site.node.outputs.size(); ++i) results.push_back({first.node, i});
-      return results;
+      return results_of(site, std::move(inputs));
     });
   }
 
