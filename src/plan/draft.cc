@@ -122,17 +122,15 @@ void complete(Group& group) {
   group.kernel.name = kernel_name(group.kernel);
   group.reads.clear();
   group.writes.clear();
-  const auto once = [](std::vector<Value>& list, Value value) {
-    if (std::find(list.begin(), list.end(), value) == list.end()) list.push_back(value);
-  };
   if (group.kernel.product) {
     group.kernel.name = "product_" + group.kernel.name.substr(group.kernel.name.find('_') + 1);
-    once(group.reads, group.kernel.product->left.storage);
-    once(group.reads, group.kernel.product->right.storage);
+    add_once(group.reads, group.kernel.product->left.storage);
+    add_once(group.reads, group.kernel.product->right.storage);
   }
   for (const FusedOperand& input : group.kernel.inputs)
-    if (!input.is_position && !group.kernel.is_computed(input)) once(group.reads, input.storage);
-  for (const FusedResult& result : group.kernel.results) once(group.writes, result.to.storage);
+    if (!input.is_position && !group.kernel.is_computed(input))
+      add_once(group.reads, input.storage);
+  for (const FusedResult& result : group.kernel.results) add_once(group.writes, result.to.storage);
 }
 
 }  // namespace ridgeline

@@ -24,6 +24,13 @@ std::string scaled(double value, const char* unit) {
   return fmt::format("{:.3g} {}{}", value, kPrefixes[prefix], unit);
 }
 
+std::string listed(std::vector<std::string> names) {
+  const size_t total = names.size();
+  if (total > kShownNodes) names.resize(kShownNodes);
+  return fmt::format("{}{}", fmt::join(names, ", "),
+                     total > kShownNodes ? fmt::format(" and {} more", total - kShownNodes) : "");
+}
+
 std::string why(const Graph& graph, const Group& group) {
   if (group.kind == GroupKind::library) {
     const std::string_view op = info(graph.nodes()[group.node].op).name;
@@ -59,20 +66,13 @@ std::string nodes_of(const Graph& graph, const Group& group) {
       if (step.kind == FusedStep::Kind::compute || step.kind == FusedStep::Kind::fold)
         names.push_back(graph.name(step.value));
   }
-  const size_t total = names.size();
-  if (total > kShownNodes) names.resize(kShownNodes);
-  std::string text = fmt::format("{}", fmt::join(names, ", "));
-  if (total > kShownNodes) text += fmt::format(" and {} more", total - kShownNodes);
-  return text.empty() ? "a copy" : text;
+  return names.empty() ? "a copy" : listed(std::move(names));
 }
 
 std::string names_of(const Graph& graph, const std::vector<Value>& values) {
   std::vector<std::string> names;
   for (Value value : values) names.push_back(graph.name(value));
-  const size_t total = names.size();
-  if (total > kShownNodes) names.resize(kShownNodes);
-  return fmt::format("{}{}", fmt::join(names, ", "),
-                     total > kShownNodes ? fmt::format(" and {} more", total - kShownNodes) : "");
+  return listed(std::move(names));
 }
 
 std::string name_of(const Graph& graph, const Group& group) {

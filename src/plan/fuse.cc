@@ -301,18 +301,15 @@ FusedGraph Fuser::run() {
 
 FusedGraph Fuser::finish() {
   std::vector<uint32_t> renumbered(drafts_.size(), RefusalNote::kNoGroup);
-  const auto once = [](std::vector<Value>& list, Value value) {
-    if (std::find(list.begin(), list.end(), value) == list.end()) list.push_back(value);
-  };
   for (size_t i = 0; i < drafts_.size(); ++i) {
     Draft& draft = *drafts_[i];
     Group& group = draft.group;
     if (group.kind == GroupKind::library) {
       const Node& node = graph_.nodes()[group.node];
       for (Value input : node.inputs)
-        if (graph_.node(storage(input)).op != Op::constant) once(group.reads, storage(input));
+        if (graph_.node(storage(input)).op != Op::constant) add_once(group.reads, storage(input));
       for (uint32_t output = 0; output < node.outputs.size(); ++output)
-        once(group.writes, storage({group.node, output}));
+        add_once(group.writes, storage({group.node, output}));
     } else {
       if (group.kernel.results.empty()) continue;  // others computed all of it again
       complete(group);

@@ -7,6 +7,7 @@
 // for cycles is needed.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,6 +19,10 @@
 namespace ridgeline {
 
 enum class GroupKind : uint8_t { library, row, column };
+
+inline void add_once(std::vector<Value>& list, Value value) {
+  if (std::find(list.begin(), list.end(), value) == list.end()) list.push_back(value);
+}
 
 struct Group {
   static constexpr uint32_t kNoProduct = ~0u;

@@ -85,8 +85,8 @@ bool Planner::reads_in_place(const Node& product) const {
   });
 }
 
-// Products, folds of columns and updates without products, whose results no kernel of the main order reads, and whose
-// operands none of them overwrites.
+// Products, folds of columns and updates without products, whose results no kernel of the main
+// order reads, and whose operands none of them overwrites.
 void Planner::choose_side() {
   std::vector<bool> is_touched(graph_.value_count()), is_written(graph_.value_count());  // later
   const auto any = [&](const std::vector<Value>& storages, const std::vector<bool>& marks) {
@@ -98,9 +98,10 @@ void Planner::choose_side() {
     PlannedKernel& kernel = plan_.kernels[number];
     const Group& group = kernel.group;
     const Node& node = graph_.nodes()[group.node];
-    const bool may_wait = group.kind == GroupKind::column ||
-                          (group.kind == GroupKind::library &&
-                           ((is_update(node.op) && group.products.empty()) || (node.op == Op::matmul && reads_in_place(node))));
+    const bool may_wait =
+        group.kind == GroupKind::column ||
+        (group.kind == GroupKind::library && ((is_update(node.op) && group.products.empty()) ||
+                                              (node.op == Op::matmul && reads_in_place(node))));
     kernel.on_side =
         may_wait && !is_last && !any(group.writes, is_touched) && !any(group.reads, is_written);
     kernel.join = std::min(number + kSideDistance, static_cast<uint32_t>(plan_.kernels.size()));

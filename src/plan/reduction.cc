@@ -41,13 +41,12 @@ Reduction classify_reduction(const Node& node, const Shape& input) {
   if (!any_folded) return {.form = ReductionForm::copy, .domain = input.rank() ? input : Shape{1}};
   const Shape domain = with_trailing_axes_merged(input, first_of_run);
   const int64_t rows = element_count(domain) / domain.back();
+  // Whatever axes are folded before the kept ones would need a second kernel.
+  if (runs > 2) return {};
   if (last_is_folded) {
-    // Whatever axes are folded before the kept ones would need a second kernel.
-    if (runs > 2) return {};
     if (rows < kFewRows && domain.back() > kLongRow) return {.why = FusionRefusal::too_few_rows};
     return {.form = ReductionForm::rows, .domain = domain};
   }
-  if (runs > 2) return {};
   if (domain.back() < kNarrowest) return {.why = FusionRefusal::too_narrow};
   return {.form = ReductionForm::columns, .domain = domain};
 }

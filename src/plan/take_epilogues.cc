@@ -229,9 +229,7 @@ EpilogueRefusal Taker::build(uint32_t number, Value into, const Epilogue& epilog
   offer.fused.epilogue = epilogue;
   offer.fused.writes = {into};
   for (const auto& operand : {epilogue.addend, epilogue.bias})
-    if (operand && std::find(product.reads.begin(), product.reads.end(), operand->storage) ==
-                       product.reads.end())
-      offer.fused.reads.push_back(operand->storage);
+    if (operand) add_once(offer.fused.reads, operand->storage);
   const auto bytes = [&](const Group& group) { return group_cost(graph_, group, {}).bytes; };
   offer.split_bytes = static_cast<double>(byte_size(plain).count) + bytes(product);
   offer.fused_bytes = static_cast<double>(byte_size(plain).count) + bytes(offer.fused);

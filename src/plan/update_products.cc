@@ -94,9 +94,7 @@ void take_update_products(const Graph& graph, FusedGraph& fused,
       update.products[i] = product.node;
       is_taken[*products[i]] = true;
       std::erase(update.reads, product.writes[0]);
-      for (Value storage : product.reads)
-        if (std::ranges::find(update.reads, storage) == update.reads.end())
-          update.reads.push_back(storage);
+      for (Value storage : product.reads) add_once(update.reads, storage);
     }
   }
   size_t number = 0;
