@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 
 #include "passes/distribute_parts.h"
 #include "passes/rewrite.h"
@@ -122,29 +123,27 @@ class DataParallel {
 
   // Several updates, in the order in which sums are done, where sums are made beside other work.
   std::vector<Value> update(const Site& site) const {
-    std::vector<std::vector<uint32_t>> batches(1);
-    if (info(how_.strategy).overlaps) {
-      std::vector<uint32_t> order(update_.parameters.size());
-      for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
-      const auto ready = [&](uint32_t i) {
-        const UpdatedParameter& each = update_.parameters[i];
-        return each.is_zero ? 0 : each.gradient.node;
-      };
+    const bool overlaps = info(how_.strategy).overlaps;
+    const size_t count = update_.parameters.size();
+    std::vector<uint32_t> order(count);
+    std::iota(order.begin(), order.end(), 0u);
+    const auto ready = [&](uint32_t i) {
+      const UpdatedParameter& each = update_.parameters[i];
+      return each.is_zero ? 0 : each.gradient.node;
+    };
+    if (overlaps)
       std::stable_sort(order.begin(), order.end(),
                        [&](uint32_t a, uint32_t b) { return ready(a) < ready(b); });
-      int64_t elements = 0;
-      for (uint32_t i : order) {
-        if (elements >= kElementsOfUpdate) {
-          batches.emplace_back();
-          elements = 0;
-        }
-        batches.back().push_back(i);
-        elements += update_.parameters[i].elements;
+    std::vector<std::vector<uint32_t>> batches(1);
+    int64_t elements = 0;
+    for (uint32_t i : order) {
+      if (overlaps && elements >= kElementsOfUpdate) {
+        batches.emplace_back();
+        elements = 0;
       }
-    } else {
-      for (uint32_t i = 0; i < update_.parameters.size(); ++i) batches[0].push_back(i);
+      batches.back().push_back(i);
+      elements += update_.parameters[i].elements;
     }
-    const size_t count = update_.parameters.size();
     std::vector<Value> results(site.node.outputs.size());
     for (const std::vector<uint32_t>& batch : batches) {
       std::vector<AdamWTensors> tensors;
