@@ -9,26 +9,25 @@
 #include "autodiff/gradient.h"
 #include "base/error.h"
 #include "graph/scope.h"
+#include "models/layers.h"
 
 namespace ridgeline {
 
 Tensor plain_attention(const Tensor& q, const Tensor& k, const Tensor& v, bool causal) {
   const ScopeGuard scope(q.graph(), "attention");
   const double scale = 1.0 / std::sqrt(static_cast<double>(q.shape().back()));
-  Tensor scores;
+  Tensor scores, weights;
   {
     const ScopeGuard part(q.graph(), "scores");
     scores = (matmul(q, transpose(k)).named("scores") * scale).named("scaled_scores");
+    if (causal) {
+      const Tensor queries = reshape(iota(q.graph(), q.shape().back(1)), {q.shape().back(1), 1});
+      const Tensor keys = iota(q.graph(), k.shape().back(1)).named("positions");
+      const Tensor visible = less_equal(keys, queries).named("causal_mask");
+      const Tensor hidden = scalar(scores, -std::numeric_limits<double>::infinity());
+      scores = where(visible, scores, hidden).named("masked_scores");
+    }
   }
-  if (causal) {
-    const ScopeGuard part(q.graph(), "scores");
-    const Tensor queries = reshape(iota(q.graph(), q.shape().back(1)), {q.shape().back(1), 1});
-    const Tensor keys = iota(q.graph(), k.shape().back(1)).named("positions");
-    const Tensor visible = less_equal(keys, queries).named("causal_mask");
-    const Tensor hidden = scalar(scores, -std::numeric_limits<double>::infinity());
-    scores = where(visible, scores, hidden).named("masked_scores");
-  }
-  Tensor weights;
   {
     const ScopeGuard part(q.graph(), kSoftmaxScope);
     weights = softmax(scores).named("weights");
@@ -55,13 +54,18 @@ Tensor fused_attention(const Tensor& q, const Tensor& k, const Tensor& v,
   return reshape(result.output, q.shape());
 }
 
+Tensor attention_of(const Tensor& q, const Tensor& k, const Tensor& v,
+                    const AttentionConfig& config, AttentionForm form) {
+  return form == AttentionForm::fused ? fused_attention(q, k, v, config)
+                                      : plain_attention(q, k, v, config.causal);
+}
+
 // Independent problems: batch times heads. Throws a usage error for sizes that make none.
 int64_t checked_problems(const AttentionConfig& config) {
-  for (const auto& [name, size] :
-       {std::pair{"batch size", config.batch_size}, std::pair{"number of heads", config.heads},
-        std::pair{"sequence length", config.seq_len}, std::pair{"head width", config.head_dim}})
-    if (size < 1)
-      throw Error(ErrorKind::usage, fmt::format("the {} is {}, expected at least 1", name, size));
+  check_sizes({{"batch size", config.batch_size},
+               {"number of heads", config.heads},
+               {"sequence length", config.seq_len},
+               {"head width", config.head_dim}});
   int64_t problems = 0;
   if (__builtin_mul_overflow(config.batch_size, config.heads, &problems))
     throw Error(ErrorKind::usage, fmt::format("batch size {} times {} heads is too large",
@@ -81,9 +85,7 @@ Graph attention_decoding_graph(const AttentionConfig& config, AttentionForm form
   const Tensor q = input(graph, "q", query);
   const Tensor k = input(graph, "k", cached);
   const Tensor v = input(graph, "v", cached);
-  const Tensor output = form == AttentionForm::fused ? fused_attention(q, k, v, unmasked)
-                                                     : plain_attention(q, k, v, unmasked.causal);
-  graph.mark_output("output", output.value());
+  graph.mark_output("output", attention_of(q, k, v, unmasked, form).value());
   verify(graph);
   return graph;
 }
@@ -99,10 +101,7 @@ Graph attention_training_graph(const AttentionConfig& config, AttentionForm form
     inputs[i] = input(graph, kNames[i], type);
   }
   const auto& [q, k, v, d_output] = inputs;
-  graph.mark_output("output",
-                    (form == AttentionForm::fused ? fused_attention(q, k, v, config)
-                                                  : plain_attention(q, k, v, config.causal))
-                        .value());
+  graph.mark_output("output", attention_of(q, k, v, config, form).value());
   if (forward_pass) graph = forward_pass(graph);
   // Passes keep inputs and outputs in order, but not where they stand in the graph.
   for (size_t i = 0; i < inputs.size(); ++i) inputs[i] = Tensor(graph, graph.inputs()[i]);

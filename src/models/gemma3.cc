@@ -314,10 +314,7 @@ Tensor gemma3_logits(const Gemma3Config& config, const Gemma3Inputs& inputs,
 }
 
 Graph gemma3_graph(const Gemma3Config& config, const Gemma3Options& options) {
-  for (const auto& [name, size] :
-       {std::pair{"batch size", options.batch_size}, std::pair{"number of tokens", options.tokens}})
-    if (size < 1)
-      throw Error(ErrorKind::usage, fmt::format("the {} is {}, expected at least 1", name, size));
+  check_sizes({{"batch size", options.batch_size}, {"number of tokens", options.tokens}});
   const int64_t positions = options.positions == 0 ? options.tokens : options.positions;
   if (positions < options.tokens)
     throw Error(ErrorKind::usage, fmt::format("tables of {} positions, expected the {} tokens'",

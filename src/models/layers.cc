@@ -1,13 +1,22 @@
 #include "models/layers.h"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <cmath>
 #include <limits>
 
+#include "base/error.h"
 #include "base/random.h"
 #include "graph/scope.h"
 
 namespace ridgeline {
+
+void check_sizes(std::initializer_list<std::pair<const char*, int64_t>> sizes) {
+  for (const auto& [name, size] : sizes)
+    if (size < 1)
+      throw Error(ErrorKind::usage, fmt::format("the {} is {}, expected at least 1", name, size));
+}
 
 Tensor linear(const Tensor& x, const Tensor& weight) {
   return matmul(x, transpose(weight));

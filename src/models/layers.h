@@ -3,7 +3,9 @@
 #pragma once
 
 #include <functional>
+#include <initializer_list>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "graph/tensor.h"
@@ -24,6 +26,9 @@ struct Parameter {
   Beginning beginning = Beginning::linear;
   double deviation = 0;  // of Beginning::normal
 };
+
+// Throws a usage error that names the first size below 1: {{"batch size", 8}, ...}.
+void check_sizes(std::initializer_list<std::pair<const char*, int64_t>> sizes);
 
 // x W^T for weight [d_out, d_in].
 Tensor linear(const Tensor& x, const Tensor& weight);

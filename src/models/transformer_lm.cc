@@ -17,13 +17,13 @@ namespace ridgeline {
 namespace {
 
 void check(const TransformerConfig& config) {
-  for (const auto& [name, size] :
-       {std::pair{"width", config.d_model}, std::pair{"feed-forward width", config.d_ff},
-        std::pair{"number of layers", config.layers}, std::pair{"number of heads", config.heads},
-        std::pair{"vocabulary", config.vocabulary}, std::pair{"batch size", config.batch_size},
-        std::pair{"context length", config.context_length}})
-    if (size < 1)
-      throw Error(ErrorKind::usage, fmt::format("the {} is {}, expected at least 1", name, size));
+  check_sizes({{"width", config.d_model},
+               {"feed-forward width", config.d_ff},
+               {"number of layers", config.layers},
+               {"number of heads", config.heads},
+               {"vocabulary", config.vocabulary},
+               {"batch size", config.batch_size},
+               {"context length", config.context_length}});
   if (config.d_model % config.heads != 0 || config.head_dim() % 2 != 0)
     throw Error(ErrorKind::usage,
                 fmt::format("{} heads do not cut a width of {} into heads of an even width",
