@@ -30,9 +30,7 @@ std::optional<CommFit> fit_latency_and_bandwidth(std::span<const CommPoint> poin
   for (const CommPoint& point : points) {
     const double residual = std::abs((alpha + slope * point.bytes) / point.seconds - 1);
     fit.worst_residual = std::max(fit.worst_residual, residual);
-    fit.rms_residual += residual * residual / static_cast<double>(points.size());
   }
-  fit.rms_residual = std::sqrt(fit.rms_residual);
   return fit;
 }
 

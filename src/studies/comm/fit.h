@@ -14,7 +14,6 @@ struct CommFit {
   double alpha_s = 0;
   double beta_bytes_per_s = 0;
   double worst_residual = 0;  // relative to the measured time: 0.1 is 10 %
-  double rms_residual = 0;
 };
 inline constexpr size_t kFewestSizes = 3;  // a line fits any two
 
