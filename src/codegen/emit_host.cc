@@ -36,7 +36,7 @@ class HostEmitter {
            !kernel_.inputs[load.operand].is_position &&
            program_.walk.inputs[load.operand].column == 1;
   }
-  const char* how(uint32_t fold) const { return kernel_.steps[fold].op == Op::max ? "Max" : "Sum"; }
+  const char* how(uint32_t fold) const { return fold_name(kernel_.steps[fold].op); }
   std::string column_index(int64_t step, const std::string& operand) const {
     return step == 1 ? "c" : fmt::format("c * {}.column", operand);
   }
