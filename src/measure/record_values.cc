@@ -30,6 +30,15 @@ std::optional<double> number_in(const Json& object, const char* name) {
   return found && found->is_number() ? std::optional(found->get<double>()) : std::nullopt;
 }
 
+std::optional<double> metric_number(const Record& record, const char* name) {
+  return record.metrics ? number_in(*record.metrics, name) : std::nullopt;
+}
+
+std::string metric_word(const Record& record, std::string_view phase, const char* name) {
+  const Json* of = record.metrics ? record.metrics->find_key(phase) : nullptr;
+  return of ? text_of(*of, name) : std::string();
+}
+
 std::optional<int64_t> positive_at(const Json& object, const char* key) {
   const Json* found = object.find_key(key);
   if (!found || !found->is_number_integer()) return std::nullopt;

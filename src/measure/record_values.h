@@ -19,6 +19,9 @@ std::string text_of(const Json& object, const char* key);
 std::optional<double> metric_in(const std::optional<Json>& metrics, std::string_view phase,
                                 const char* name);
 std::optional<double> number_in(const Json& object, const char* name);
+// A member of the metrics, and a word in those of a phase.
+std::optional<double> metric_number(const Record& record, const char* name);
+std::string metric_word(const Record& record, std::string_view phase, const char* name);
 // A whole number above 0; nullopt for anything else.
 std::optional<int64_t> positive_at(const Json& object, const char* key);
 // A metric or a statistic of a phase; nullopt also if the row is not ok.

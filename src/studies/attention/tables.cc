@@ -161,8 +161,7 @@ Table attention_csv(std::span<const Record> records) {
     row.push_back(mebibytes(*record, record->memory.peak));
     row.push_back(mebibytes(*record, record->memory.process_peak_growth));
     row.push_back(cell(worst_error(*record), "{:.4g}"));
-    row.push_back(cell(
-        record->metrics ? number_in(*record->metrics, "compile_seconds") : std::nullopt, "{:.4g}"));
+    row.push_back(cell(metric_number(*record, "compile_seconds"), "{:.4g}"));
     row.emplace_back(status_csv_word(record->status));
     row.push_back(record->error.empty() ? ran_eagerly(*record) : record->error);
     if (with_busy) {

@@ -196,8 +196,7 @@ Table comm_csv(std::span<const Record> records) {
   const std::vector<const Record*> rows = comm_rows(records);
   const std::map<std::string, CommFit> fits = fits_of(rows);
   for (const Record* record : rows) {
-    std::vector<std::string> row = {record->implementation,
-                                    record->metrics ? text_of(*record->metrics, "library") : "",
+    std::vector<std::string> row = {record->implementation, metric_text(*record, "library"),
                                     record->device};
     for (const char* key : {"collective", "dtype", "ranks", "bytes"})
       row.push_back(text_of(record->workload, key));
@@ -272,7 +271,7 @@ std::vector<std::string> comm_notes(std::span<const Record> records, Verdicts& v
     all_checked = all_checked && (record->verification.checked || !median_ms(*record));
     if (record->metrics)
       libraries.insert(
-          fmt::format("{} is {}", record->implementation, text_of(*record->metrics, "library")));
+          fmt::format("{} is {}", record->implementation, metric_text(*record, "library")));
   }
   if (!libraries.empty()) {
     std::string text;

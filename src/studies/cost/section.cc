@@ -103,9 +103,7 @@ Chart paper_chart(const std::string& dtype, PaperRoofs& roofs) {
 // The devices with the shortest and the longest least time of the first workload.
 std::string least_words(const std::vector<Record>& rows) {
   const Record *quickest = nullptr, *slowest = nullptr;
-  const auto least = [](const Record& record) {
-    return record.metrics ? number_in(*record.metrics, "least_ms") : std::nullopt;
-  };
+  const auto least = [](const Record& record) { return metric_number(record, "least_ms"); };
   std::string work;
   for (const Record& record : rows) {
     const auto ms = least(record);

@@ -18,14 +18,6 @@ std::vector<const Record*> cost_records(std::span<const Record> records) {
   return rows;
 }
 
-std::string metric(const Record& record, const char* key) {
-  return record.metrics ? text_of(*record.metrics, key) : std::string();
-}
-
-std::optional<double> number(const Record& record, const char* key) {
-  return record.metrics ? number_in(*record.metrics, key) : std::nullopt;
-}
-
 std::string work_with_dtype(const Record& record) {
   return fmt::format("{}, {}", work_name(record), text_of(record.workload, "dtype"));
 }
@@ -57,8 +49,10 @@ std::vector<std::string> prefill_and_decode(const std::vector<const Record*>& ro
     });
     if (prefill == rows.end()) continue;
     const auto tokens = number_in(decode->workload, "context_length");
-    const auto slow = number(*decode, "least_ms"), fast = number(**prefill, "least_ms");
-    const auto few = number(*decode, "intensity"), many = number(**prefill, "intensity");
+    const auto slow = metric_number(*decode, "least_ms"),
+               fast = metric_number(**prefill, "least_ms");
+    const auto few = metric_number(*decode, "intensity"),
+               many = metric_number(**prefill, "intensity");
     if (!tokens || !slow || !fast || !few || !many || !(*fast > 0)) continue;
     std::string work = work_with_dtype(*decode);
     if (const size_t at = work.find(" decode"); at != std::string::npos)
@@ -67,7 +61,8 @@ std::vector<std::string> prefill_and_decode(const std::vector<const Record*>& ro
     if (text[work].empty())
       text[work] =
           fmt::format("{}: prefill does {:.3g} FLOPs per byte, decode {:.3g}", work, *many, *few);
-    const std::string first = metric(**prefill, "bound"), second = metric(*decode, "bound");
+    const std::string first = metric_text(**prefill, "bound"),
+                      second = metric_text(*decode, "bound");
     text[work] += fmt::format(
         "; on {} {}, and a token takes at least {:.3g} times as long in decode",
         ceilings_name(*decode),
@@ -85,14 +80,14 @@ std::vector<std::string> cache_notes(const std::vector<const Record*>& rows) {
   std::vector<std::string> notes;
   for (const Record* record : rows) {
     const auto bytes = [&](const char* key) {
-      return to_string(Bytes{static_cast<int64_t>(number(*record, key).value_or(0))});
+      return to_string(Bytes{static_cast<int64_t>(metric_number(*record, key).value_or(0))});
     };
-    if (!number(*record, "cache_bytes")) continue;
+    if (!metric_number(*record, "cache_bytes")) continue;
     const Json& work = record->workload;
     std::string note = fmt::format("{} {}: a token adds {} to the cache of its sequence",
                                    text_of(work, "model_size"), text_of(work, "dtype"),
                                    bytes("cache_bytes_per_token"));
-    if (const std::string window = metric(*record, "sliding_window"); !window.empty())
+    if (const std::string window = metric_text(*record, "sliding_window"); !window.empty())
       note += fmt::format(
           " up to the window of {} tokens, {} from there on, where sliding layers "
           "stop growing",
@@ -103,7 +98,7 @@ std::vector<std::string> cache_notes(const std::vector<const Record*>& rows) {
     note += fmt::format(
         "; {} has room for at most {} tokens of each sequence, working memory left "
         "aside (`ridgeline memory --model-config` counts it)",
-        ceilings_name(*record), metric(*record, "longest_context"));
+        ceilings_name(*record), metric_text(*record, "longest_context"));
     add_once(notes, note);
   }
   return notes;
@@ -151,16 +146,16 @@ Table cost_csv(std::span<const Record> records) {
     const PhaseCost& cost = record->cost->forward;
     for (const int64_t count : {cost.macs, cost.flops, cost.bytes.count})
       row.push_back(fmt::to_string(count));
-    row.push_back(cell(number(*record, "intensity")));
+    row.push_back(cell(metric_number(*record, "intensity")));
     row.push_back(text_of(record->workload, "ceilings"));
     row.push_back(text_of(record->settings, "ceilings_from"));
     for (const char* key : kMetrics) {
-      const auto value = number(*record, key);
-      row.push_back(value ? cell(value) : metric(*record, key));
+      const auto value = metric_number(*record, key);
+      row.push_back(value ? cell(value) : metric_text(*record, key));
     }
     row.emplace_back(status_csv_word(record->status));
     row.push_back(record->error);
-    for (const char* key : kCache) row.push_back(metric(*record, key));
+    for (const char* key : kCache) row.push_back(metric_text(*record, key));
   }
   return table;
 }
@@ -180,8 +175,8 @@ Table cost_counts(std::span<const Record> records) {
                           fmt::format("{:.4g}", static_cast<double>(cost.macs) / 1e9),
                           fmt::format("{:.4g}", static_cast<double>(cost.flops) / 1e9),
                           fmt::format("{:.4g}", cost.bytes.mebibytes()),
-                          cell(number(*record, "product_bytes"), "{:.4g}", 0x1p-20),
-                          cell(number(*record, "intensity"), "{:.4g}")});
+                          cell(metric_number(*record, "product_bytes"), "{:.4g}", 0x1p-20),
+                          cell(metric_number(*record, "intensity"), "{:.4g}")});
   }
   return table;
 }
@@ -197,10 +192,10 @@ Table cost_times(std::span<const Record> records) {
     if (std::ranges::count(works, work) == 0) {
       works.push_back(work);
       table.rows.push_back({work_name(*record), text_of(record->workload, "dtype"),
-                            cell(number(*record, "intensity"), "{:.4g}")});
+                            cell(metric_number(*record, "intensity"), "{:.4g}")});
     }
-    const auto least = number(*record, "least_ms");
-    cells[{work, device}] = least ? fmt::format("{:.4g} {}", *least, metric(*record, "bound"))
+    const auto least = metric_number(*record, "least_ms");
+    cells[{work, device}] = least ? fmt::format("{:.4g} {}", *least, metric_text(*record, "bound"))
                                   : std::string(status_csv_word(record->status));
   }
   for (const std::string& device : devices) {

@@ -17,10 +17,6 @@ std::vector<const Record*> ddp_rows(std::span<const Record> records) {
   return rows_of_study(records, "ddp");
 }
 
-std::optional<double> metric_number(const Record& record, const char* key) {
-  return record.metrics ? number_in(*record.metrics, key) : std::nullopt;
-}
-
 std::string counted(const std::string& number, const std::string& what) {
   return fmt::format("{} {}{}", number, what, number == "1" ? "" : "s");
 }

@@ -29,8 +29,7 @@ std::optional<double> layer_metric(const Record& record, const char* key) {
 }
 
 std::string layer_word(const Record& record, const char* key) {
-  const Json* of = record.metrics ? record.metrics->find_key(kOfLayer) : nullptr;
-  return of ? text_of(*of, key) : std::string();
+  return metric_word(record, kOfLayer, key);
 }
 
 std::optional<double> median_ms(const Record& record) {

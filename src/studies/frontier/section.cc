@@ -14,8 +14,7 @@ namespace {
 
 // A top-level number of the metrics, such as {"seq_len": 4096}.
 std::optional<double> metric_at(const Record& record, const char* name) {
-  if (!record.metrics || !record.metrics->is_object()) return std::nullopt;
-  const auto value = positive_at(*record.metrics, name);
+  const auto value = record.metrics ? positive_at(*record.metrics, name) : std::nullopt;
   return value ? std::optional(static_cast<double>(*value)) : std::nullopt;
 }
 

@@ -61,8 +61,7 @@ std::string beside_library(const Record& library, const Record& record, Verdicts
 
 // The level of memory whose roof applies: "L2", "memory"; empty without ceilings.
 std::string ceiling_level(const Record& record) {
-  const Json* of = record.metrics ? record.metrics->find_key(kPhase) : nullptr;
-  return of ? text_of(*of, "ceiling_level") : std::string();
+  return metric_word(record, kPhase, "ceiling_level");
 }
 
 // Compares a gemv with the roofs of its cache and of memory: operands that stay in a cache from

@@ -32,13 +32,12 @@ struct BatchView {
 
 // The roof that sets the least time: a level of memory (of loads, if measured alone) or arithmetic.
 std::string roof_name(const Record& record) {
-  const Json* of = record.metrics ? record.metrics->find_key("decode") : nullptr;
-  if (!of || text_of(*of, "bound").empty()) return "its roof";
-  if (text_of(*of, "bound") != name(Bound::memory)) return "the arithmetic roof";
-  const std::string level = text_of(*of, "roof_level");
-  return text_of(*of, "roof_probe").starts_with(kReadProbe)
-             ? fmt::format("the {} roof of loads", shown(level.empty() ? "memory" : level, 20))
-             : fmt::format("the {} roof", shown(level.empty() ? "memory" : level, 20));
+  const auto word = [&](const char* key) { return metric_word(record, "decode", key); };
+  if (word("bound").empty()) return "its roof";
+  if (word("bound") != name(Bound::memory)) return "the arithmetic roof";
+  const std::string level = word("roof_level");
+  return fmt::format("the {} roof{}", shown(level.empty() ? "memory" : level, 20),
+                     word("roof_probe").starts_with(kReadProbe) ? " of loads" : "");
 }
 
 std::map<std::string, BatchView> batch_views(const std::vector<const Record*>& rows) {

@@ -23,11 +23,6 @@ std::string batch_of(const Record& record) {
   return text.empty() ? "1" : text;
 }
 
-std::string decode_word(const Record& record, const char* key) {
-  const Json* of = record.metrics ? record.metrics->find_key("decode") : nullptr;
-  return of ? text_of(*of, key) : std::string();
-}
-
 std::vector<std::string> sizes_of(const Record& record) {
   std::vector<std::string> cells;
   for (const char* key : {"model", "weights", "dtype"})
@@ -93,7 +88,7 @@ Table generate_csv(std::span<const Record> records) {
     row.push_back(batch_of(*record));
     row.push_back(cell(metric_of(*record, "decode", "least_ms")));
     row.push_back(cell(metric_of(*record, "decode", "roof_tokens_per_s")));
-    row.push_back(decode_word(*record, "bound"));
+    row.push_back(metric_word(*record, "decode", "bound"));
     row.push_back(metric_text(*record, "equal_tokens"));
     table.rows.push_back(std::move(row));
   }
