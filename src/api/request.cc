@@ -59,8 +59,9 @@ Shape expect_inputs(const ClaimedTensor& q, const ClaimedTensor& k, const Claime
     throw invalid(fmt::format("{} query heads cannot share {} key heads", queries[1], keys[1]),
                   "make the heads of q a multiple of those of k");
   if (queries[3] > kWidestHead)
-    throw Error(ErrorKind::unsupported,
-                fmt::format("head_dim is {}, and the kernels end at {}", queries[3], kWidestHead));
+    throw Error(
+        ErrorKind::unsupported,
+        fmt::format("head_dim is {}, and the kernels support up to {}", queries[3], kWidestHead));
   const Shape expected = {queries[0], keys[1], keys[2], queries[3]};
   expect_type(k, q.view.dtype, expected);
   expect_type(v, q.view.dtype, expected);

@@ -101,7 +101,7 @@ const std::vector<Refusal> kOfBoth = {
        p.q.shape()[3] = 300;
        p.q.strides() = contiguous_strides(p.q.shape());
      },
-     RL_ERROR_UNSUPPORTED, "head_dim is 300, and the kernels end at 256"},
+     RL_ERROR_UNSUPPORTED, "head_dim is 300, and the kernels support up to 256"},
     {"a mask of no name", [](Problem& p) { p.forward.causal = p.backward.causal = 3; },
      RL_ERROR_INVALID_ARGUMENT, "causal is 3"},
     {"a negative window", [](Problem& p) { p.forward.window = p.backward.window = -1; },

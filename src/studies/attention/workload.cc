@@ -68,8 +68,9 @@ bool is_planned(const AttentionWorkload& workload) {
 std::string refusal(const AttentionConfig& config, AttentionForm form) {
   const int64_t widest = FlashOptions().max_head_dim;
   if (form != AttentionForm::fused || config.head_dim <= widest) return {};
-  return fmt::format("attention heads are {} wide, and the flash kernels end at {}: use naive",
-                     config.head_dim, widest);
+  return fmt::format(
+      "attention heads are {} wide, and the flash kernels support up to {}: use naive",
+      config.head_dim, widest);
 }
 
 const std::vector<AttentionPreset>& attention_presets() {
