@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* kLaunches =
     "launches are kernels per step (eager_launches, in records: those of the same graph without "
-    "fusion); a launch graph starts all of a step at once, of fwd_bwd each of its two stages";
+    "fusion); a launch graph starts all of a step at once, of fwd_bwd each of its stages";
 constexpr const char* kReady =
     "compile seconds: tracing, passes, planning, code generation and compiling of kernels that "
     "neither this process nor its cache on disk had yet";

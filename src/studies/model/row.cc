@@ -350,9 +350,18 @@ void ModelStudy::run_scenario(const ModelWorkload& workload, Scenario scenario, 
                                     });
                                   }}};
   if (parts.size() > 1)
-    busy.push_back({record.series.back().name, [&] {
-                      for (size_t part = 0; part + 1 < parts.size(); ++part) parts[part]();
-                      return device_.busy_ms(parts.back());
+    busy.push_back({record.series.back().name, [&]() -> std::optional<double> {
+                      double sum_ms = 0;  // over all micro-batches
+                      for (size_t part = 0; part < parts.size(); ++part) {
+                        if (stages[part].name != kBackwardStage) {
+                          parts[part]();
+                          continue;
+                        }
+                        const std::optional<double> ms = device_.busy_ms(parts[part]);
+                        if (!ms) return std::nullopt;
+                        sum_ms += *ms;
+                      }
+                      return sum_ms;
                     }});
   add_busy_times(busy, record);
   if (options_.verify) check_kernels(executable, workload, record.verification);

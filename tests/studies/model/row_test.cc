@@ -100,6 +100,30 @@ TEST(ModelStudy, BackwardAloneIsAPartOfTheSameStep) {
   }
 }
 
+// A CPU that reports a busy time of 1 ms for whatever it is given.
+class BusyCpu : public CpuDevice {
+ public:
+  using CpuDevice::CpuDevice;
+  std::optional<double> busy_ms(const std::function<void()>& work) override {
+    work();
+    return 1;
+  }
+};
+
+TEST(ModelStudy, BusyTimeOfBackwardIsThatOfAllMicroBatches) {
+  BusyCpu device(two_threads());
+  ModelStudyOptions options = quick();
+  options.scenarios = {Scenario::forward_backward};
+  ModelStudy study(device, options);
+  ModelWorkload row = workload(Mode::vanilla);
+  row.config.batch_size = 4;
+  row.micro_batches = 4;
+  const Record record = run_row(study, row);
+  ASSERT_EQ(record.status, Status::ok) << record.error;
+  EXPECT_EQ(record.metrics.value()["backward"]["busy_ms"], 4);
+  EXPECT_EQ(record.metrics.value()["fwd_bwd"]["busy_ms"], 1);
+}
+
 TEST(ModelStudy, CompiledTakesFewerLaunchesAndLessMemoryThanVanilla) {
   CpuDevice device(two_threads());
   ModelStudyOptions options = quick();
