@@ -111,7 +111,7 @@ DecodedText read_decoded(const Json& answer, int64_t most_tokens) {
     const Json* found = answer_member(answer, key);
     if (found == nullptr || !found->is_array() || static_cast<int64_t>(found->size()) > most)
       throw Error(ErrorKind::environment,
-                  fmt::format("answered without at most {} '{}'", most, key));
+                  fmt::format("answered without '{}', expected a list of at most {}", key, most));
     return *found;
   };
   DecodedText text;
