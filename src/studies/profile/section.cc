@@ -103,6 +103,31 @@ const Record* row_of(const std::vector<const Record*>& rows, std::string_view im
   return found == rows.end() ? nullptr : *found;
 }
 
+bool is_same_model(const Record& model, const Record& profiled) {
+  return text_of(model.workload, "num_params") == text_of(profiled.workload, "num_params");
+}
+
+// Full steps of one whole transformer, vanilla and compiled: of the profiled model if it was
+// measured, else of the first. Null if there is no such pair.
+std::pair<const Record*, const Record*> whole_models(const ReportContext& context,
+                                                     const Record& profiled) {
+  std::pair<const Record*, const Record*> first;
+  for (const Record* slow : context.rows) {
+    if (slow->study != "model" || slow->implementation != "vanilla" ||
+        !median_of(*slow, "full_step"))
+      continue;
+    for (const Record* fast : context.rows) {
+      if (fast->study != "model" || fast->implementation != "compiled" ||
+          fast->workload != slow->workload ||
+          fast->machine.fingerprint != slow->machine.fingerprint || !median_of(*fast, "full_step"))
+        continue;
+      if (is_same_model(*slow, profiled)) return {slow, fast};
+      if (!first.first) first = {slow, fast};
+    }
+  }
+  return first;
+}
+
 // Compares compiled with vanilla, and says if the section on whole transformers shows the opposite.
 std::string modes_words(const ReportContext& context, const std::vector<const Record*>& rows) {
   const Record *low = row_of(rows, "vanilla"), *high = row_of(rows, "compiled");
@@ -113,15 +138,10 @@ std::string modes_words(const ReportContext& context, const std::vector<const Re
   const std::string words =
       fmt::format(" Untraced, compiled takes {} where vanilla takes {}: few steps, no verdict",
                   text(*after), text(*before));
-  std::vector<const Record*> models;
-  for (const Record* record : context.rows)
-    if (record->study == "model") models.push_back(record);
-  const Record *slow = row_of(models, "vanilla"), *fast = row_of(models, "compiled");
-  const auto slow_ms = slow ? median_of(*slow, "full_step") : std::nullopt,
-             fast_ms = fast ? median_of(*fast, "full_step") : std::nullopt;
-  if (!slow_ms || !fast_ms) return words + ".";
-  const bool is_other =
-      text_of(slow->workload, "num_params") != text_of(low->workload, "num_params");
+  const auto [slow, fast] = whole_models(context, *low);
+  if (!slow) return words + ".";
+  const auto slow_ms = median_of(*slow, "full_step"), fast_ms = median_of(*fast, "full_step");
+  const bool is_other = !is_same_model(*slow, *low);
   const bool is_opposite = (*slow_ms < *fast_ms) != (*before < *after);
   return fmt::format("{}{}{}.", words,
                      is_other ? ", and another model than under Whole transformers" : "",
@@ -139,20 +159,22 @@ ReportSection profile_section(const ReportContext& context) {
                         .title = "Where the time goes",
                         .question = "Which kernels take the time of a step?"};
   std::map<std::string, std::vector<const Record*>> views;
+  const auto view_of = [](const Record& record) {
+    return fmt::format("{}, {}", profile_workload_name(record),
+                       record.machine.gpu ? record.machine.gpu->model : "CPU");
+  };
   std::vector<Record> rows;
   for (const Record* record : context.rows)
     if (record->study == "profile" && record->workload.is_object()) {
       rows.push_back(*record);
-      views[fmt::format("{}, {}", profile_workload_name(*record),
-                        record->machine.gpu ? record->machine.gpu->model : "CPU")]
-          .push_back(record);
+      views[view_of(*record)].push_back(record);
     }
   if (rows.empty()) return section;
   std::string times;
   for (const Record& record : rows)
     if (const std::string most = most_words(record); section.answer.empty() && !most.empty()) {
       times = times_of_step(record);
-      section.answer = most + modes_words(context, views.begin()->second);
+      section.answer = most + modes_words(context, views[view_of(record)]);
     }
   section.certainty =
       certainty_of_times(context, "profile", times.empty() ? "Means over traced steps." : times);

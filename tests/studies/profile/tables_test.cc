@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "measure/test_support.h"
 #include "report/page/rows.h"
 #include "studies/profile/metrics.h"
 
@@ -254,6 +255,48 @@ TEST(ProfileSection, HasAQuestionAnswersAChartAndTables) {
   EXPECT_EQ(chart.series.size(), 2u) << "gemm and softmax";
   EXPECT_EQ(section.tables.size(), 3u);
   EXPECT_TRUE(profile_section(report_context(ReportInput{})).empty());
+}
+
+// The workload that comes first in the file, and last in the alphabet.
+TEST(ProfileSection, TheAnswerIsOfOneWorkload) {
+  ReportInput input;
+  for (const char* size : {"small", "large"})
+    for (const char* mode : {"vanilla", "compiled"}) {
+      Record& record = input.records.emplace_back(full_step(mode));
+      record.workload["model_size"] = size;
+      record.metrics->at("untraced_step_ms") =
+          (size == std::string("small") ? 10 : 500) + (mode == std::string("vanilla") ? 10 : 0);
+    }
+  const ReportSection section = profile_section(report_context(input));
+  EXPECT_NE(section.answer.find("compiled takes 10.0 ms where vanilla takes 20.0 ms"),
+            std::string::npos)
+      << section.answer;
+}
+
+TEST(ProfileSection, WholeTransformersAreComparedAtOneSizeAndPrecision) {
+  ReportInput input;
+  input.records = {full_step(), full_step("compiled")};
+  for (Record& record : input.records) record.workload["num_params"] = 100;
+  input.records[1].metrics->at("untraced_step_ms") = 5.0;
+  const auto add_model = [&](const char* mode, int parameters, double ms) {
+    Record& record = input.records.emplace_back();
+    record.study = "model";
+    record.implementation = mode;
+    record.workload = {{"num_params", parameters}};
+    record.series = {series_of("full_step", std::vector<double>(6, ms))};
+  };
+  add_model("vanilla", 100, 12);
+  add_model("vanilla", 900, 120);
+  add_model("compiled", 900, 60);
+  EXPECT_EQ(profile_section(report_context(input)).answer.find("other way round"),
+            std::string::npos)
+      << "of 60 ms and 12 ms";
+  add_model("compiled", 100, 24);
+  const std::string answer = profile_section(report_context(input)).answer;
+  EXPECT_NE(answer.find("; under Whole transformers it is the other way round, 24.0 ms against "
+                        "12.0 ms"),
+            std::string::npos)
+      << answer;
 }
 
 TEST(ProfileMetrics, AreBoundedWhateverTheNumberOfKernels) {
