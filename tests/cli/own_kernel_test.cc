@@ -78,7 +78,7 @@ TEST(OwnKernel, WhatGoesWrongIsAVerdictAndHarmsNothingElse) {
   const Case cases[] = {
       {"wrong", Status::wrong, "output is off by 1, allowed are"},
       {"unwritten", Status::wrong, "output is not finite"},
-      {"overruns", Status::wrong, "4 bytes behind its output were changed"},
+      {"overruns", Status::wrong, "4 bytes after its output were changed"},
       {"underruns", Status::wrong, "4 bytes before its output were changed"},
       {"scribbles", Status::wrong, "it changes its input k"},
       {"faults", Status::invalid, "CUDA_ERROR_ILLEGAL_ADDRESS"},

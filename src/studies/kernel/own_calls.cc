@@ -144,7 +144,7 @@ void OwnKernelCalls::check_bounds() const {
                   "check the rows past seq_len, where seq_len is no multiple of the tile");
   };
   touched("before", 0);
-  touched("behind", kBandBytes + bytes_);
+  touched("after", kBandBytes + bytes_);
   for (size_t i = 0; i < kInputs.size(); ++i)
     if (download(copies_[0].inputs[i], bytes_) != read_file(problem_.folder / kInputs[i]))
       throw Error(ErrorKind::wrong_result, fmt::format("it changes its input {}", kInputs[i]));

@@ -119,7 +119,7 @@ class Model final : public Study {
     if (const Table first = model_first_steps(records); !first.rows.empty())
       print("{}\n", to_terminal(first));
     print_notes(model_notes(records));
-    point_at_smallest_oom(run, records);
+    point_at_smallest_oom(run, rows, records);
     explain(rows, records);
   }
 
@@ -159,10 +159,8 @@ class Model final : public Study {
   }
 
   bool fits(Device& device) const override {
-    const ModelStudy study(device, {.scenarios = scenarios_of(axes_)});
-    return std::ranges::all_of(workloads_of(axes_), [&](const ModelWorkload& workload) {
-      return study.predicted_peak(workload) <= device.ledger().budget();
-    });
+    return all_fit(workloads_of(axes_), ModelStudy(device, {.scenarios = scenarios_of(axes_)}),
+                   device);
   }
 
  private:
@@ -204,18 +202,20 @@ class Model final : public Study {
   }
 
   // Prints the command that explains the smallest row that did not fit.
-  void point_at_smallest_oom(const StudyRun& run, const std::vector<Record>& records) const {
+  void point_at_smallest_oom(const StudyRun& run, const std::vector<StudyRow>& rows,
+                             const std::vector<Record>& records) const {
     const Record* smallest = nullptr;
     for (const Record& record : records)
       if (record.status == Status::oom && record.memory.predicted_peak &&
           (!smallest || *record.memory.predicted_peak < *smallest->memory.predicted_peak))
         smallest = &record;
     if (!smallest) return;
-    const auto at = static_cast<size_t>(smallest - records.data());
-    if (at >= workloads_.size()) return;
-    print(
-        "  - where the memory of the smallest that does not fit would go: ridgeline memory{}{}{}\n",
-        run.device_words, to_command(axes_), to_command(workloads_[at]));
+    for (size_t i = 0; i < workloads_.size(); ++i)
+      if (workload_key(*smallest) == workload_key(rows[i].described))
+        return print(
+            "  - where the memory of the smallest that does not fit would go: ridgeline "
+            "memory{}{}{}\n",
+            run.device_words, to_command(axes_), to_command(workloads_[i]));
   }
 
   ModelAxes axes_;

@@ -20,7 +20,7 @@ namespace {
 
 constexpr const char* kRateIs =
     "of the fastest sample once clocks had settled: others can only be in the way of a ceiling; "
-    "median_ is of the median sample, burst_ of the fastest before that";
+    "median_ is of the median sample, burst_ of the fastest in the first window before that";
 constexpr double kSettleWindowS = 0.25;
 constexpr double kSettled = 0.01;  // windows that differ by less have settled
 constexpr double kSampleMs = 2;    // at least; shorter work is repeated
