@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "measure/compare.h"
 #include "measure/statistics.h"
@@ -37,6 +38,14 @@ bool is_noisy(const Record& record, const Statistics& statistics) {
 
 }  // namespace
 
+std::optional<double> median_of(const Record& record, std::string_view name) {
+  // A model whose full step ran out of memory keeps the times of the scenarios that fitted.
+  const bool counts = record.status == Status::ok || record.status == Status::oom;
+  const Series* series = counts ? record.find_series(name) : nullptr;
+  if (!series || !std::isfinite(series->statistics.median_ms)) return std::nullopt;
+  return series->statistics.median_ms;
+}
+
 std::optional<double> mebibytes(const std::optional<Bytes>& bytes) {
   return bytes ? std::optional(bytes->mebibytes()) : std::nullopt;
 }
@@ -47,6 +56,15 @@ std::string metric_text(const Record& record, const char* key) {
 
 std::string cell(std::optional<double> value, const char* format, double factor) {
   return value ? fmt::format(fmt::runtime(format), factor * *value) : std::string();
+}
+
+std::string counted(size_t count, std::string_view thing) {
+  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
+}
+
+void add_note(std::vector<std::string>& notes, std::string note) {
+  if (!note.empty() && std::find(notes.begin(), notes.end(), note) == notes.end())
+    notes.push_back(std::move(note));
 }
 
 std::string interval_kind(std::span<const Record* const> rows) {
@@ -70,17 +88,14 @@ std::string VariantNames::of(const Record& record) const {
 }
 
 std::string noise_note(std::span<const Record* const> rows) {
-  const auto words = [](size_t count) {
-    return fmt::format("{} row{}", count, count == 1 ? "" : "s");
-  };
   std::string text;
   if (const size_t noisy = rows_with(rows, is_noisy); noisy > 0)
     text = fmt::format(
         "Noisy: in {} a median is not known to within {:.0f} % {}; take ratios there as rough",
-        words(noisy), 100 * kWellKnown, interval_kind(rows));
+        counted(noisy, "row"), 100 * kWellKnown, interval_kind(rows));
   if (const size_t few = rows_with(rows, is_too_short); few > 0)
     text += fmt::format("{}Too few samples in {}: fewer than {} give no interval and no verdict",
-                        text.empty() ? "" : ". ", words(few), kMinIntervalSamples);
+                        text.empty() ? "" : ". ", counted(few, "row"), kMinIntervalSamples);
   return text;
 }
 

@@ -13,6 +13,10 @@
 
 namespace ridgeline {
 
+// Returns the median of a series in milliseconds, or nullopt if it was not measured or the row
+// failed; a row that ran out of memory keeps the series that fitted.
+std::optional<double> median_of(const Record& record, std::string_view series);
+
 std::optional<double> mebibytes(const std::optional<Bytes>& bytes);
 
 // Returns a member of the record's metrics as text, or an empty string if there is none.
@@ -20,6 +24,12 @@ std::string metric_text(const Record& record, const char* key);
 
 // Formats factor * value; returns an empty string if there is no value.
 std::string cell(std::optional<double> value, const char* format = "{:.6g}", double factor = 1);
+
+// "1 row", "12 rows".
+std::string counted(size_t count, std::string_view thing);
+
+// Adds a note unless it is empty or there already.
+void add_note(std::vector<std::string>& notes, std::string note);
 
 // Returns what the intervals of these rows cover: "within-run" (the samples of one run), "between
 // runs" (the medians of several), or both.

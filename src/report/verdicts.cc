@@ -6,8 +6,9 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "base/sort_by.h"
-#include "report/page/sections.h"
+#include "report/record_cells.h"
 
 namespace ridgeline {
 namespace {
@@ -26,12 +27,22 @@ std::string too_few(const Record& base, const Record& next, std::string_view pha
   return fmt::format("too few samples: {}, and {} are needed", fewest, kMinIntervalSamples);
 }
 
-// Replaces the names of the sides: neither of two implementations is a base to the reader.
+// Replaces the names of the sides: neither of two implementations is a base to the reader. Reasons
+// that name one side do not say which, so that those of several pairs count as one.
 std::string why(const RowComparison& row) {
-  std::string text = doubt_words(row);
-  for (const std::string_view side : {"the base", "the new side", "the new one"})
-    if (const size_t at = text.find(side); at != text.npos)
-      text.replace(at, side.size(), "one of them");
+  const std::string words = doubt_words(row);
+  const bool names_both =
+      words.find("the base") != words.npos && words.find("the new ") != words.npos;
+  std::string base = "one of them", next = names_both ? "the other" : base;
+  if (names_both && row.base.implementation != row.next.implementation) {
+    base = printable(row.base.implementation, 40);
+    next = printable(row.next.implementation, 40);
+  }
+  std::string text = words;
+  using Side = std::pair<std::string_view, const std::string&>;
+  for (const auto& [side, name] :
+       {Side("the new side", next), Side("the new one", next), Side("the base", base)})
+    if (const size_t at = text.find(side); at != text.npos) text.replace(at, side.size(), name);
   return text;
 }
 

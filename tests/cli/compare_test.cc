@@ -54,7 +54,7 @@ TEST(CompareCommand, ASlowerMachineIsNotMoreWorkAndWhatWouldDecideIsNamed) {
     EXPECT_EQ(run.exit_code, 5) << run.err;
     EXPECT_TRUE(contains(run.out, "UNCLEAR")) << run.out;
     EXPECT_TRUE(contains(run.out, "`ridgeline attention --seq-len 256 --runs 5`")) << run.out;
-    EXPECT_TRUE(contains(run.out, "1 of the lines are in doubt")) << run.out;
+    EXPECT_TRUE(contains(run.out, "1 of the lines is in doubt")) << run.out;
     EXPECT_TRUE(contains(run.err, reason)) << run.err;
   }
   EXPECT_TRUE(contains(read_text(sandbox / "results/compare/comparison.csv"), reason));

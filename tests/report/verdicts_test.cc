@@ -54,6 +54,18 @@ TEST(Verdicts, AnUnclearOneCarriesTheReasonOfTheEngine) {
   EXPECT_EQ(verdict_between(base, next, "no such phase").reason, "not measured on both sides");
 }
 
+TEST(Verdicts, AReasonThatNamesBothSidesNamesThemByImplementation) {
+  Record base = row("naive", 30), next = row("flash", 10);
+  base.device = next.device = "cuda";
+  base.device_after = DeviceState{.clock_mhz = 1980};
+  next.device_after = DeviceState{.clock_mhz = 1005};
+  EXPECT_EQ(verdict_between(base, next, "forward").reason,
+            "the GPU's clock was 1980 MHz beside naive and 1005 MHz beside flash");
+  next.implementation = "naive";
+  EXPECT_EQ(verdict_between(base, next, "forward").reason,
+            "the GPU's clock was 1980 MHz beside one of them and 1005 MHz beside the other");
+}
+
 TEST(Verdicts, RowsThatCannotBeComparedAreUnclear) {
   const Record base = row("naive", 1);
   Record other = attention_record({.implementation = "flash", .seq_len = 512});

@@ -153,14 +153,6 @@ Table chart_table(const Chart& chart) {
   return table;
 }
 
-std::optional<double> median_of(const Record& record, std::string_view name) {
-  // A model whose full step ran out of memory keeps the times of the scenarios that fitted.
-  const bool counts = record.status == Status::ok || record.status == Status::oom;
-  const Series* series = counts ? record.find_series(name) : nullptr;
-  if (!series || !std::isfinite(series->statistics.median_ms)) return std::nullopt;
-  return series->statistics.median_ms;
-}
-
 std::string failure_note(const std::string& name, const Record* record, std::string_view series) {
   if (!record || record->status == Status::ok || median_of(*record, series)) return {};
   if (!was_tried(*record)) return fmt::format(", {} would not fit (predicted)", name);

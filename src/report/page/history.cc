@@ -30,13 +30,14 @@ std::string point_words(const HistoryPoint& point, const ChartPoint& at) {
   std::string text =
       fmt::format("{}, '{}', {}: {}", commit_of(point), shown(point.saved->run.name, 40),
                   shown(point.saved->record.time, 20), at.text);
-  if (point.against && point.against->verdict)
-    text += fmt::format(", {} than the one before ({})",
-                        *point.against->verdict == Verdict::same
-                            ? "no other"
-                            : verdict_name(*point.against->verdict),
-                        times_text(point.against->speedup(), 3));
-  return text;
+  if (!point.against || !point.against->verdict) return text;
+  const Verdict verdict = *point.against->verdict;
+  return fmt::format("{}, {} the one before ({})", text,
+                     verdict == Verdict::same      ? "the SAME as"
+                     : verdict == Verdict::unclear ? "UNCLEAR against"
+                     : verdict == Verdict::faster  ? "FASTER than"
+                                                   : "SLOWER than",
+                     times_text(point.against->speedup(), 3));
 }
 
 std::string name_of(const HistoryLine& line) {

@@ -199,57 +199,15 @@ std::string pass_words(std::string_view series) {
 
 std::string figures_text(double value) {
   const double size = std::abs(value);
+  if (size < 1e-4 && size > 1e-9)  // where {:g} writes an exponent
+    return fmt::format("{:.{}f}", value, 1 - static_cast<int>(std::floor(std::log10(size))));
   if (!(size >= 1)) return fmt::format("{:.2g}", value);
   return fmt::format("{:.{}f}", value, size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2);
 }
 
-std::string counted(size_t count, const char* thing) {
-  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
-}
+namespace {
 
-ReportContext report_context(const ReportInput& input) {
-  ReportContext context{
-      .input = input, .rows = {}, .colours = {}, .rooflines = rooflines(input.records)};
-  std::unordered_map<std::string, size_t> row_of_key;
-  for (const Record& record : input.records) {
-    // Rows of another machine are other rows, though --resume ignores the machine.
-    const std::string key = workload_key(record) + record.machine.fingerprint;
-    const auto [entry, is_new] = row_of_key.try_emplace(key, context.rows.size());
-    if (is_new) {
-      context.rows.push_back(&record);
-    } else {
-      ++context.superseded;
-      const Record*& kept = context.rows[entry->second];
-      if (record.time >= kept->time) kept = &record;
-    }
-  }
-  context.colours = colours_of(context.rows);
-  context.verdicts = std::make_shared<Verdicts>(input.records, input.noise);
-  context.dots = roofline_dots(context);
-  for (size_t i = 0; i < context.dots.size(); ++i)
-    context.first_dot.try_emplace(context.dots[i].record, i);
-  return context;
-}
-
-const Record* LengthGroup::find(const std::string& implementation, int64_t seq_len) const {
-  const auto found = by_size.find({seq_len, implementation});
-  return found == by_size.end() ? nullptr : found->second;
-}
-
-std::vector<int64_t> LengthGroup::lengths() const {
-  std::set<int64_t> lengths;
-  for (const LengthRow& row : rows) lengths.insert(row.seq_len);
-  return {lengths.begin(), lengths.end()};
-}
-
-std::string listed(const std::vector<std::string>& words) {
-  std::string text;
-  for (size_t i = 0; i < words.size(); ++i)
-    text += (i == 0 ? "" : i + 1 == words.size() ? " and " : ", ") + words[i];
-  return text;
-}
-
-LengthStudy length_study(const ReportContext& context, std::string_view study) {
+LengthStudy make_length_study(const ReportContext& context, std::string_view study) {
   LengthStudy out;
   const VariantNames variants(context.input.records, study);
   std::map<std::vector<std::string>, size_t> group_of_parts;
@@ -280,6 +238,59 @@ LengthStudy length_study(const ReportContext& context, std::string_view study) {
     return std::pair(group.implementations.size(), group.lengths().size());
   });
   return out;
+}
+
+}  // namespace
+
+ReportContext report_context(const ReportInput& input) {
+  ReportContext context{
+      .input = input, .rows = {}, .colours = {}, .rooflines = rooflines(input.records)};
+  std::unordered_map<std::string, size_t> row_of_key;
+  for (const Record& record : input.records) {
+    // Rows of another machine are other rows, though --resume ignores the machine.
+    const std::string key = workload_key(record) + record.machine.fingerprint;
+    const auto [entry, is_new] = row_of_key.try_emplace(key, context.rows.size());
+    if (is_new) {
+      context.rows.push_back(&record);
+    } else {
+      ++context.superseded;
+      const Record*& kept = context.rows[entry->second];
+      if (record.time >= kept->time) kept = &record;
+    }
+  }
+  context.colours = colours_of(context.rows);
+  context.verdicts = std::make_shared<Verdicts>(input.records, input.noise);
+  context.dots = roofline_dots(context);
+  for (size_t i = 0; i < context.dots.size(); ++i)
+    context.first_dot.try_emplace(context.dots[i].record, i);
+  for (const Record* record : context.rows)
+    if (!context.length_studies.contains(record->study))
+      context.length_studies[record->study] = make_length_study(context, record->study);
+  return context;
+}
+
+const Record* LengthGroup::find(const std::string& implementation, int64_t seq_len) const {
+  const auto found = by_size.find({seq_len, implementation});
+  return found == by_size.end() ? nullptr : found->second;
+}
+
+std::vector<int64_t> LengthGroup::lengths() const {
+  std::set<int64_t> lengths;
+  for (const LengthRow& row : rows) lengths.insert(row.seq_len);
+  return {lengths.begin(), lengths.end()};
+}
+
+std::string listed(const std::vector<std::string>& words) {
+  std::string text;
+  for (size_t i = 0; i < words.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == words.size() ? " and " : ", ") + words[i];
+  return text;
+}
+
+const LengthStudy& length_study(const ReportContext& context, std::string_view study) {
+  static const LengthStudy kNone;
+  const auto found = context.length_studies.find(study);
+  return found == context.length_studies.end() ? kNone : found->second;
 }
 
 std::string baseline_of(const std::vector<std::string>& implementations) {

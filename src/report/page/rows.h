@@ -15,6 +15,7 @@
 #include "measure/record_values.h"
 #include "measure/roofline_model.h"
 #include "report/page/document.h"
+#include "report/record_cells.h"
 #include "report/verdicts.h"
 
 namespace ridgeline {
@@ -35,6 +36,35 @@ struct RooflineDot {
   double share() const { return roof ? flops_per_s / *roof : 0; }  // of the roof
 };
 
+// One row of a study whose workload has a sequence length.
+struct LengthRow {
+  const Record* record = nullptr;
+  std::string implementation;  // with its variant, where it has several: "flash (two-pass)"
+  int64_t seq_len = 0;
+};
+
+// Rows that differ in nothing but implementation and sequence length.
+struct LengthGroup {
+  std::vector<std::string> parts;  // "CPU", "fp32", "not causal", "batch 8", ...
+  std::string name;             // the parts in which the groups of the study differ; may be empty
+  std::vector<LengthRow> rows;  // by length, then by implementation in order of appearance
+  std::vector<std::string> implementations;  // at most kMostImplementations
+  std::map<std::pair<int64_t, std::string>, const Record*> by_size;
+
+  const Record* find(const std::string& implementation, int64_t seq_len) const;
+  std::vector<int64_t> lengths() const;
+};
+
+// Limit on the lines of a chart and the names in a sentence.
+inline constexpr size_t kMostImplementations = 16;
+
+struct LengthStudy {
+  std::string shared;               // the parts that all groups share: "CPU, fp32, batch 8"
+  std::vector<LengthGroup> groups;  // those with the most implementations, then lengths, first
+  std::vector<std::string> implementations;
+  bool all_shown = true;  // false: groups leave implementations out
+};
+
 struct ReportContext {
   const ReportInput& input;
   std::vector<const Record*> rows;          // without those that a later one replaced
@@ -44,6 +74,7 @@ struct ReportContext {
   std::shared_ptr<Verdicts> verdicts = {};  // of pairs of these rows
   std::vector<RooflineDot> dots = {};       // of these rows, in their order
   std::map<const Record*, size_t> first_dot = {};
+  std::map<std::string, LengthStudy, std::less<>> length_studies = {};  // by name
 
   int colour(const std::string& implementation) const;
   // Returns null if the row has no cost or no time.
@@ -75,42 +106,11 @@ std::string key_words(std::string_view key);
 std::string pass_words(std::string_view series);
 // From 1 on at least three significant figures, else two: "4030", "85.3", "0.25".
 std::string figures_text(double value);
-// "1 row", "12 rows".
-std::string counted(size_t count, const char* thing);
-
 // "a, b and c".
 std::string listed(const std::vector<std::string>& words);
 
-// One row of a study whose workload has a sequence length.
-struct LengthRow {
-  const Record* record = nullptr;
-  std::string implementation;  // with its variant, where it has several: "flash (two-pass)"
-  int64_t seq_len = 0;
-};
-
-// Rows that differ in nothing but implementation and sequence length.
-struct LengthGroup {
-  std::vector<std::string> parts;  // "CPU", "fp32", "not causal", "batch 8", ...
-  std::string name;             // the parts in which the groups of the study differ; may be empty
-  std::vector<LengthRow> rows;  // by length, then by implementation in order of appearance
-  std::vector<std::string> implementations;  // at most kMostImplementations
-  std::map<std::pair<int64_t, std::string>, const Record*> by_size;
-
-  const Record* find(const std::string& implementation, int64_t seq_len) const;
-  std::vector<int64_t> lengths() const;
-};
-
-// Limit on the lines of a chart and the names in a sentence.
-inline constexpr size_t kMostImplementations = 16;
-
-struct LengthStudy {
-  std::string shared;               // the parts that all groups share: "CPU, fp32, batch 8"
-  std::vector<LengthGroup> groups;  // those with the most implementations, then lengths, first
-  std::vector<std::string> implementations;
-  bool all_shown = true;  // false: groups leave implementations out
-};
-
-LengthStudy length_study(const ReportContext& context, std::string_view study);
+// Returns the groups of a study; it has none if its workloads have no sequence length.
+const LengthStudy& length_study(const ReportContext& context, std::string_view study);
 
 // Returns the implementation that speedups refer to: naive or vanilla if present, else the first.
 std::string baseline_of(const std::vector<std::string>& implementations);

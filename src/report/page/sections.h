@@ -28,10 +28,6 @@ std::vector<KeyFigure> key_figures(const ReportContext& context);
 // Limit on the views of a section: a results file may hold any number of settings.
 inline constexpr size_t kMostViews = 48;
 
-// Returns the median of a series in milliseconds, or nullopt if it was not measured or the row
-// failed; a row that ran out of memory keeps the series that fitted.
-std::optional<double> median_of(const Record& record, std::string_view series);
-
 // Says why a row has no bar for this series, to be appended to the name of the category: ", naive
 // OOM". Returns an empty string if it was measured.
 std::string failure_note(const std::string& name, const Record* record, std::string_view series);

@@ -296,8 +296,9 @@ ReportSection rows_section(const ReportContext& context) {
   constexpr size_t kMostTables = 20;
   for (const std::string& study : studies) {
     if (section.tables.size() == kMostTables) {
-      section.sentences.push_back(
-          fmt::format("{} more studies are left out.", studies.size() - kMostTables));
+      const size_t more = studies.size() - kMostTables;
+      section.sentences.push_back(more == 1 ? "1 more study is left out."
+                                            : fmt::format("{} more studies are left out.", more));
       break;
     }
     section.tables.push_back(rows_table(context, study, by_study[study]));

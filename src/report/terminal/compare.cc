@@ -222,14 +222,16 @@ std::vector<std::string> comparison_sentences(const Comparison& comparison) {
                         : fmt::format(", over {} of {} lines", judged, comparison.rows.size())));
     if (const auto in_doubt = std::count_if(comparison.rows.begin(), comparison.rows.end(),
                                             [](const RowComparison& row) { return row.in_doubt; }))
-      out.back() += fmt::format(" {} of the lines are in doubt, because of the machine.", in_doubt);
+      out.back() += fmt::format(" {} of the lines {} in doubt, because of the machine.", in_doubt,
+                                in_doubt == 1 ? "is" : "are");
   }
   const auto two_modes = std::count_if(comparison.rows.begin(), comparison.rows.end(),
                                        [](const RowComparison& row) { return row.two_modes; });
   if (two_modes > 0)
-    out.push_back(fmt::format(
-        "{} lines have two modes: the medians tell of another difference than the quickest {}.",
-        two_modes, comparison.pairing == Pairing::interleaved ? "samples" : "samples or runs"));
+    out.push_back(
+        fmt::format("{} two modes: the medians tell of another difference than the quickest {}.",
+                    two_modes == 1 ? "1 line has" : fmt::format("{} lines have", two_modes),
+                    comparison.pairing == Pairing::interleaved ? "samples" : "samples or runs"));
   const auto unclear =
       std::find_if(comparison.rows.begin(), comparison.rows.end(),
                    [](const RowComparison& row) { return row.verdict == Verdict::unclear; });
@@ -243,9 +245,12 @@ std::vector<std::string> comparison_sentences(const Comparison& comparison) {
   else if (unclear != comparison.rows.end())
     out.push_back("What would decide: a larger --time-budget and more --rounds.");
   if (!comparison.missing.empty())
-    out.push_back(
-        fmt::format("{} rows or phases of the base are not in the new results, such as {}.",
-                    comparison.missing.size(), comparison.missing.front()));
+    out.push_back(fmt::format(
+        "{} not in the new results, such as {}.",
+        comparison.missing.size() == 1
+            ? "1 row or phase of the base is"
+            : fmt::format("{} rows or phases of the base are", comparison.missing.size()),
+        comparison.missing.front()));
   for (const std::string& note : comparison.notes) out.push_back("Note: " + note + ".");
   return out;
 }

@@ -365,7 +365,25 @@ TEST(History, ACommitThatChangesAVerdictIsNamed) {
   EXPECT_EQ(chart.series.at(0).points.size(), 4u);
   ASSERT_EQ(chart.series.at(1).points.size(), 1u);
   EXPECT_EQ(chart.series[1].points[0].x, 2);
+  const std::string& changed = chart.series[0].points[2].text;
+  EXPECT_TRUE(changed.ends_with(", SLOWER than the one before (3.000x slower)")) << changed;
+  const std::string& same = chart.series[0].points[3].text;
+  EXPECT_TRUE(same.ends_with(", the SAME as the one before (1.000x)")) << same;
   EXPECT_NE(to_svg(chart).find("SLOWER 3.00x slower"), std::string::npos);
+}
+
+TEST(History, AnUnclearPointIsNotComparedWithAThan) {
+  std::vector<SavedRecord> records;
+  for (const double ms : {10.0, 10.5}) {
+    Record record = attention_record({.implementation = "flash"});
+    record.series = {series_of("forward", around(ms))};
+    const auto id = static_cast<int64_t>(records.size()) + 1;
+    records.push_back({{id, "main", "2026-01-01", "commit", 1}, record});
+  }
+  const ReportDocument document = history_report({.records = records});
+  const std::string& text =
+      document.sections.at(0).views.at(0).charts.at(0).series.at(0).points.at(1).text;
+  EXPECT_TRUE(text.ends_with(", UNCLEAR against the one before (1.050x slower)")) << text;
 }
 
 TEST(History, OneSavingDecidesNothing) {

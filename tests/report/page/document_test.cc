@@ -483,6 +483,30 @@ TEST(ReportAxis, TicksLieInTheRangeAndGrowForAnyValues) {
   }
 }
 
+TEST(ReportFigures, SmallNumbersHaveNoExponent) {
+  EXPECT_EQ(figures_text(4030.2), "4030");
+  EXPECT_EQ(figures_text(85.31), "85.3");
+  EXPECT_EQ(figures_text(0.253), "0.25");
+  EXPECT_EQ(figures_text(0.00012), "0.00012");
+  EXPECT_EQ(figures_text(0.000051), "0.000051");
+  EXPECT_EQ(figures_text(-0.00000512), "-0.0000051");
+  EXPECT_EQ(figures_text(0), "0");
+}
+
+TEST(Report, OneStudyThatIsLeftOutIsCountedInTheSingular) {
+  const auto left_out = [](int studies) {
+    ReportInput input;
+    for (int study = 0; study < studies; ++study) {
+      input.records.push_back(attention_record({}));
+      input.records.back().study = fmt::format("study{}", study);
+    }
+    const ReportDocument document = report_of(input);
+    return all_of(std::ranges::find(document.sections, "rows", &ReportSection::id)->sentences);
+  };
+  EXPECT_EQ(left_out(21), "1 more study is left out.\n");
+  EXPECT_EQ(left_out(22), "2 more studies are left out.\n");
+}
+
 TEST(ReportAxis, NumbersHaveThreeFiguresAndAUnit) {
   EXPECT_EQ(quantity_text(Quantity::milliseconds, 0.677), "677 us");
   EXPECT_EQ(quantity_text(Quantity::milliseconds, 10.42), "10.4 ms");

@@ -31,6 +31,7 @@ class Timeline {
     this.words = "";
     this.matches = [];
     this.at = null;
+    this.hidden = [];
     this.whole = [this.data.x.min, this.data.x.max];
     this.from = this.whole[0];
     this.to = this.whole[1];
@@ -124,7 +125,7 @@ class Timeline {
     const row = this.isTracks ? Math.floor((event.offsetY - 4) / this.trackHeight) : 0;
     let best = null;
     for (const item of this.items)
-      if (item.track === row && !this.isOff(item.s) && at >= item.from - slack && at <= item.to + slack &&
+      if (item.track === row && !this.hidden[item.s] && at >= item.from - slack && at <= item.to + slack &&
           (!best || (this.isTracks ? item.to - item.from < best.to - best.from : item.s > best.s))) best = item;
     if (best !== this.at) { this.at = best; this.draw(); }
     if (!best) { tip.hidden = true; return; }
