@@ -50,10 +50,11 @@ std::string bounds_words(const std::vector<const RooflineDot*>& dots, bool with_
   for (const RooflineDot* dot : dots) {
     if (!dot->bound) continue;
     disturbed = disturbed || is_disturbed(*dot->record);
-    ++(*dot->bound == Bound::overhead ? start
-       : dot->share() < kAtTheRoof    ? code
-       : *dot->bound == Bound::memory ? memory
-                                      : arithmetic);
+    const DotBound::Kind kind = dot_bound(*dot).kind;
+    ++(kind == DotBound::Kind::start      ? start
+       : kind == DotBound::Kind::own_code ? code
+       : kind == DotBound::Kind::memory   ? memory
+                                          : arithmetic);
   }
   std::vector<std::pair<size_t, const char*>> parts = {
       {memory,

@@ -192,7 +192,9 @@ DotBound dot_bound(const RooflineDot& dot) {
   bound.roof = is_cache                             ? fmt::format("the {} roof", dot.slope)
                : is_memory && dot.slope == kOfLoads ? "the memory roof of loads"
                                                     : fmt::format("the {} roof", which);
-  bound.by = dot.share() >= kAtTheRoof   ? which
+  using enum DotBound::Kind;
+  bound.kind = dot.share() < kAtTheRoof ? own_code : is_memory ? memory : arithmetic;
+  bound.by = bound.kind != own_code      ? which
              : is_disturbed(*dot.record) ? "its own code or other work"
                                          : "its own code";
   return bound;
@@ -207,12 +209,11 @@ std::string bound_words(const RooflineDot& dot) {
 std::string short_bound(const RooflineDot& dot) {
   if (!dot.bound) return {};
   const DotBound bound = dot_bound(dot);
-  const bool is_own = bound.by.starts_with("its ");
-  if (bound.by.starts_with("its start")) return fmt::format("start, likely, {}", bound.share);
   return fmt::format("{}, {}",
-                     !is_own                                ? bound.by
-                     : bound.by.ends_with(" or other work") ? "own code or other"
-                                                            : bound.by.substr(4),
+                     bound.kind == DotBound::Kind::start      ? "start, likely"
+                     : bound.kind != DotBound::Kind::own_code ? bound.by
+                     : is_disturbed(*dot.record)              ? "own code or other"
+                                                              : "own code",
                      bound.share);
 }
 

@@ -45,6 +45,8 @@ inline constexpr const char *kOfMemory = "memory", *kOfLoads = "loads";
 inline constexpr double kAtTheRoof = 0.5;
 // What bounds a dot that has a roof.
 struct DotBound {
+  enum class Kind { memory, arithmetic, own_code, start };  // a cache counts as memory
+  Kind kind = Kind::start;
   std::string by = {};     // "memory", "arithmetic", "its own code", "its start ..."
   std::string share = {};  // "87 %"
   std::string roof = {};   // that the share refers to: "the memory roof"

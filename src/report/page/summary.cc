@@ -22,12 +22,12 @@ using Sentences = std::vector<std::string>;
 // Says which implementation is fastest, by how much, and why the rest is undecided.
 void about_speed(const ReportContext& context, const char* study_name, const char* words,
                  Sentences& out) {
-  const LengthStudy study = length_study(context, study_name);
+  const LengthStudy& study = length_study(context, study_name);
   if (!can_be_compared(study)) return;
   const std::string base = baseline_of(study.implementations);
   Reasons reasons;
   for (const char* phase : {"forward", "backward"}) {
-    const std::vector<Contest> contests = contests_of(study, phase, *context.verdicts);
+    const std::vector<Contest> contests = contests_of(study.groups, phase, *context.verdicts);
     const std::string wins = wins_words(contests, phase);
     if (wins.empty()) continue;
     for (const Contest& contest : contests) reasons.add(contest.reasons);
@@ -47,7 +47,7 @@ void about_speed(const ReportContext& context, const char* study_name, const cha
 
 // Says where an implementation runs out of memory, and which others still run there.
 void about_memory(const ReportContext& context, Sentences& out) {
-  const LengthStudy study = length_study(context, "attention");
+  const LengthStudy& study = length_study(context, "attention");
   if (study.implementations.size() > kMostImplementations) return;
   for (const std::string& name : study.implementations) {
     const Record* smallest = nullptr;
@@ -75,7 +75,7 @@ void about_memory(const ReportContext& context, Sentences& out) {
 
 // Compares peaks at the longest length of the baseline: its own, and the least of the others.
 void about_memory_ratio(const ReportContext& context, Sentences& out) {
-  const LengthStudy study = length_study(context, "attention");
+  const LengthStudy& study = length_study(context, "attention");
   if (!can_be_compared(study)) return;
   const std::string base = baseline_of(study.implementations);
   const auto peak_of = [](const Record* record) {
@@ -107,12 +107,12 @@ void about_memory_ratio(const ReportContext& context, Sentences& out) {
 }
 
 void advice(const ReportContext& context, Sentences& out) {
-  const LengthStudy study = length_study(context, "attention");
+  const LengthStudy& study = length_study(context, "attention");
   if (!can_be_compared(study)) return;
-  std::vector<Contest> contests = contests_of(study, "forward", *context.verdicts);
-  for (Contest& contest : contests_of(study, "backward", *context.verdicts))
+  std::vector<Contest> contests = contests_of(study.groups, "forward", *context.verdicts);
+  for (Contest& contest : contests_of(study.groups, "backward", *context.verdicts))
     contests.push_back(std::move(contest));
-  if (const std::string text = advice_of(std::move(contests)); !text.empty())
+  if (const std::string text = advice_of(std::move(contests)).text; !text.empty())
     out.push_back(fmt::format("What to do: {}.", text));
 }
 
@@ -237,7 +237,7 @@ std::vector<KeyFigure> key_figures(const ReportContext& context) {
   figures.push_back(
       {fmt::to_string(rows_with(Status::ok) - static_cast<size_t>(counted_only)), "rows measured"});
   for (const char* name : {"attention", "kernel"}) {
-    const LengthStudy study = length_study(context, name);
+    const LengthStudy& study = length_study(context, name);
     if (!can_be_compared(study)) continue;
     const std::string base = baseline_of(study.implementations);
     for (const char* phase : {"forward", "backward"}) {

@@ -111,34 +111,43 @@ ReportTable disturbed_table(const ReportContext& context) {
   return table;
 }
 
-std::vector<std::string> sentences_about_quiet(const ReportContext& context) {
-  std::vector<std::string> out;
-  const OtherWork work = other_work(context, {});
-  if (const std::string words = other_work_words(work); !words.empty()) {
-    // The reader cannot stop other virtual machines, so these rows are counted separately.
-    out.push_back(fmt::format(
-        "Disturbed: {}{}.", words,
-        work.stolen > 0 ? fmt::format(" ({} by other virtual machines)", work.stolen) : ""));
-  }
-  if (work.disturbed == 0 && work.timed > work.unknown)
-    out.push_back(
-        fmt::format("Quiet: no other work ran beside {}.",
-                    work.unknown == 0
-                        ? fmt::format("any of {}", counted(work.timed, "timed row"))
-                        : fmt::format("{} of {}; the others do not say", work.timed - work.unknown,
-                                      counted(work.timed, "timed row"))));
-  if (work.speed_changed > 0)
-    out.push_back(
-        fmt::format("Speed: in {} of {} the processors themselves were more than {:.3g}x faster or "
-                    "slower after the samples than before.",
-                    work.speed_changed, counted(work.timed, "timed row"), kSpeedApart));
-  return out;
+std::string disturbed_sentence(const OtherWork& work) {
+  const std::string words = other_work_words(work);
+  if (words.empty()) return {};
+  // The reader cannot stop other virtual machines, so these rows are counted separately.
+  return fmt::format(
+      "Disturbed: {}{}.", words,
+      work.stolen > 0 ? fmt::format(" ({} by other virtual machines)", work.stolen) : "");
 }
 
-}  // namespace
+std::string quiet_sentence(const OtherWork& work) {
+  if (work.disturbed > 0 || work.timed == work.unknown) return {};
+  return fmt::format("Quiet: no other work ran beside {}.",
+                     work.unknown == 0
+                         ? fmt::format("any of {}", counted(work.timed, "timed row"))
+                         : fmt::format("{} of {}; the others do not say", work.timed - work.unknown,
+                                       counted(work.timed, "timed row")));
+}
 
-std::vector<std::string> trust_sentences(const ReportContext& context) {
-  std::vector<std::string> out;
+std::string speed_sentence(const OtherWork& work) {
+  if (work.speed_changed == 0) return {};
+  return fmt::format(
+      "Speed: in {} of {} the processors themselves were more than {:.3g}x faster or "
+      "slower after the samples than before.",
+      work.speed_changed, counted(work.timed, "timed row"), kSpeedApart);
+}
+
+// Correctness and disturbance are the answer of the section; the other sentences are notes.
+struct TrustSentence {
+  std::string text = {};
+  bool is_answer = false;
+};
+
+std::vector<TrustSentence> sentences_on_trust(const ReportContext& context) {
+  std::vector<TrustSentence> out;
+  const auto add = [&](std::string text, bool is_answer = false) {
+    if (!text.empty()) out.push_back({std::move(text), is_answer});
+  };
   size_t checkable = 0, checked = 0, throttled = 0;
   double worst = 0;
   std::map<Status, size_t> bad;
@@ -156,53 +165,56 @@ std::vector<std::string> trust_sentences(const ReportContext& context) {
     for (const TensorError& tensor : record->verification.tensors)
       if (std::isfinite(tensor.max_error) && tensor.tolerance > 0)
         worst = std::max(worst, tensor.max_error / tensor.tolerance);
-    for (const auto* state : {&record->device_after})
-      if (*state && !(*state)->throttle_reasons.empty() && (*state)->throttle_reasons != "none")
-        ++throttled;
+    const auto& state = record->device_after;
+    if (state && !state->throttle_reasons.empty() && state->throttle_reasons != "none") ++throttled;
   }
-  std::vector<std::string> quiet = sentences_about_quiet(context);
-  // Disturbance comes first.
-  if (!quiet.empty() && quiet.front().starts_with("Disturbed")) {
-    out.push_back(std::move(quiet.front()));
-    quiet.erase(quiet.begin());
-  }
+  const OtherWork work = other_work(context, {});
+  add(disturbed_sentence(work), /*is_answer=*/true);
   if (checked > 0)
-    out.push_back(fmt::format("Checked: {} of {}; the largest error is {:.0f} % of its tolerance.",
-                              checked, counted(checkable, "measured row"), 100 * worst));
+    add(fmt::format("Checked: {} of {}; the largest error is {:.0f} % of its tolerance.", checked,
+                    counted(checkable, "measured row"), 100 * worst),
+        /*is_answer=*/true);
   else if (checkable > 0)
-    out.push_back(fmt::format("Checked: none of {}, so nothing says that their results are right.",
-                              counted(checkable, "measured row")));
+    add(fmt::format("Checked: none of {}, so nothing says that their results are right.",
+                    counted(checkable, "measured row")),
+        /*is_answer=*/true);
   for (const auto& [status, count] : bad)
     if (status != Status::oom)
-      out.push_back(fmt::format("{} {} {}, so no times are shown; the first: {}: {}",
-                                counted(count, "row"), count == 1 ? "is" : "are",
-                                status_csv_word(status), shown(first[status]->implementation, 40),
-                                shown(first[status]->error, 200)));
-  for (std::string& sentence : quiet) out.push_back(std::move(sentence));
-  if (const std::string note = noise_note(context.rows); !note.empty()) out.push_back(note + ".");
+      add(fmt::format("{} {} {}, so no times are shown; the first: {}: {}", counted(count, "row"),
+                      count == 1 ? "is" : "are", status_csv_word(status),
+                      shown(first[status]->implementation, 40), shown(first[status]->error, 200)));
+  add(quiet_sentence(work), /*is_answer=*/true);
+  add(speed_sentence(work));
+  if (const std::string note = noise_note(context.rows); !note.empty()) add(note + ".");
   if (throttled > 0)
-    out.push_back(fmt::format("The GPU was throttled in {}: sustained speed, not the card's best.",
-                              counted(throttled, "row")));
+    add(fmt::format("The GPU was throttled in {}: sustained speed, not the card's best.",
+                    counted(throttled, "row")));
   if (!context.input.problems.empty())
-    out.push_back(fmt::format("{} could not be read; the last section lists {}.",
-                              counted(context.input.problems.size(), "line"),
-                              context.input.problems.size() == 1 ? "it" : "them"));
+    add(fmt::format("{} could not be read; the last section lists {}.",
+                    counted(context.input.problems.size(), "line"),
+                    context.input.problems.size() == 1 ? "it" : "them"));
+  if (!out.empty()) out.front().is_answer = true;
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::string> trust_sentences(const ReportContext& context) {
+  std::vector<std::string> out;
+  for (TrustSentence& sentence : sentences_on_trust(context))
+    out.push_back(std::move(sentence.text));
   return out;
 }
 
 ReportSection trust_section(const ReportContext& context) {
   ReportSection section{.id = "trust", .title = "Trust"};
-  const std::vector<std::string> sentences = trust_sentences(context);
-  if (sentences.empty()) return section;
-  section.question = "How far can these figures be trusted?";
-  // Correctness and disturbance are the answer; the other sentences are notes.
-  for (size_t i = 0; i < sentences.size(); ++i) {
-    const std::string& sentence = sentences[i];
-    if (i == 0 || sentence.starts_with("Checked") || sentence.starts_with("Quiet"))
-      section.answer += (section.answer.empty() ? "" : " ") + sentence;
+  for (const auto& [text, is_answer] : sentences_on_trust(context))
+    if (is_answer)
+      section.answer += (section.answer.empty() ? "" : " ") + text;
     else
-      section.sentences.push_back(sentence);
-  }
+      section.sentences.push_back(text);
+  if (section.answer.empty()) return section;
+  section.question = "How far can these figures be trusted?";
   const bool was_checked = std::ranges::any_of(context.rows, [](const Record* record) {
     return record->status == Status::ok && record->verification.checked;
   });

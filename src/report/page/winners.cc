@@ -85,9 +85,10 @@ std::string rule_of(std::span<const Contest> by_length) {
 
 }  // namespace
 
-std::vector<Contest> contests_of(const LengthStudy& study, const char* phase, Verdicts& verdicts) {
+std::vector<Contest> contests_of(std::span<const LengthGroup> groups, const char* phase,
+                                 Verdicts& verdicts) {
   std::vector<Contest> contests;
-  for (const LengthGroup& group : study.groups)
+  for (const LengthGroup& group : groups)
     for (const int64_t length : group.lengths()) {
       std::vector<std::pair<std::string, const Record*>> ran;
       size_t failed = 0;
@@ -129,7 +130,7 @@ std::string wins_words(const std::vector<Contest>& contests, const char* phase) 
   return fmt::format("fastest {}, of {} sizes: {}", phase, sizes, listed(words));
 }
 
-std::string advice_of(std::vector<Contest> contests) {
+Advice advice_of(std::vector<Contest> contests) {
   sort_by(contests, &Contest::seq_len);
   const auto count = [&](auto holds) {
     return std::count_if(contests.begin(), contests.end(), holds);
@@ -140,10 +141,10 @@ std::string advice_of(std::vector<Contest> contests) {
   const std::string counts = fmt::format("{} of {} cases are undecided", undecided,
                                          count([](const Contest& each) { return each.ran > 1; }));
   if (const std::string rule = rule_of(contests); !rule.empty())
-    return undecided == 0 ? rule : fmt::format("{} ({})", rule, counts);
+    return {undecided == 0 ? rule : fmt::format("{} ({})", rule, counts), true};
   if (2 * undecided >= std::ssize(contests))
-    return fmt::format("too little is decided for a rule: {}", counts);
-  return "no implementation wins everywhere; choose by size from the table of all rows";
+    return {fmt::format("too little is decided for a rule: {}", counts)};
+  return {"no implementation wins everywhere; choose by size from the table of all rows"};
 }
 
 namespace {
@@ -167,33 +168,39 @@ std::string quickest_words(const std::vector<Contest>& contests) {
   return text;
 }
 
-// "2.50x as fast as naive (decided) and 1.07x as fast as compiled (undecided)": the baseline first,
-// then the closest.
-std::string rivals_words(const Contest& contest, const std::string& base) {
+// The rivals that a sentence names: the baseline, then the closest.
+std::vector<Rival> named_rivals(const Contest& contest, const std::string& base) {
   constexpr size_t kMostRivals = 3;
   std::vector<Rival> rivals = contest.rivals;
   sort_by(rivals, [&](const Rival& rival) { return std::pair(rival.name != base, rival.ratio); });
+  if (rivals.size() > kMostRivals) rivals.resize(kMostRivals);
+  return rivals;
+}
+
+// "2.50x as fast as naive (decided) and 1.07x as fast as compiled (undecided)".
+std::string rivals_words(const std::vector<Rival>& rivals) {
   std::vector<std::string> words;
-  for (size_t i = 0; i < std::min(kMostRivals, rivals.size()); ++i) {
-    const Verdict verdict = rivals[i].judgement.verdict;
-    words.push_back(verdict == Verdict::same
-                        ? fmt::format("as fast as {}", rivals[i].name)
-                        : fmt::format("{} as {} ({})", times_as_fast(rivals[i].ratio),
-                                      rivals[i].name, sure_word(rivals[i].judgement)));
-  }
+  for (const Rival& rival : rivals)
+    words.push_back(rival.judgement.verdict == Verdict::same
+                        ? fmt::format("as fast as {}", rival.name)
+                        : fmt::format("{} as {} ({})", times_as_fast(rival.ratio), rival.name,
+                                      sure_word(rival.judgement)));
   return listed(words);
 }
 
+struct LongestCase {
+  std::string text = {};
+  bool has_decided = false;  // names a rival that is decidedly faster or slower
+};
+
 // Without a rule: names the fastest at the longest of the lengths that most ran, and its rivals.
-std::string longest_words(const ReportContext& context, const LengthStudy& study) {
-  std::string text;
-  LengthStudy first;
-  first.groups = {study.groups.front()};
-  const LengthGroup& group = first.groups.front();
+LongestCase longest_case(const ReportContext& context, const LengthStudy& study) {
+  LongestCase result;
+  const LengthGroup& group = study.groups.front();
   const std::string base = baseline_of(study.implementations);
   for (const char* phase : {"forward", "backward"}) {
     const Contest* longest = nullptr;
-    const std::vector<Contest> contests = contests_of(first, phase, *context.verdicts);
+    const std::vector<Contest> contests = contests_of({&group, 1}, phase, *context.verdicts);
     for (const Contest& contest : contests)
       if (contest.ran > 1 && (!longest || std::pair(contest.ran, contest.seq_len) >
                                               std::pair(longest->ran, longest->seq_len)))
@@ -201,14 +208,18 @@ std::string longest_words(const ReportContext& context, const LengthStudy& study
     if (!longest) continue;
     const std::string& name = longest->unbeaten.front();
     const auto ms = median_of(*group.find(name, longest->seq_len), phase);
+    const std::vector<Rival> rivals = named_rivals(*longest, base);
+    for (const Rival& rival : rivals)
+      if (rival.judgement.verdict != Verdict::same && rival.judgement.verdict != Verdict::unclear)
+        result.has_decided = true;
     const std::string takes =
         fmt::format("takes {} {}, {}. ", quantity_text(Quantity::milliseconds, ms.value_or(0)),
-                    phase, rivals_words(*longest, base));
+                    phase, rivals_words(rivals));
     const std::string where = fmt::format("At {}{} {} ", place_of(group, longest->seq_len),
                                           longest->won() ? "" : ", by the medians,", name);
-    text += text.starts_with(where) ? "It " + takes : where + takes;
+    result.text += result.text.starts_with(where) ? "It " + takes : where + takes;
   }
-  return text;
+  return result;
 }
 
 }  // namespace
@@ -275,29 +286,29 @@ FastestAnswer fastest_answer(const ReportContext& context, const LengthStudy& st
   const std::string base = baseline_of(study.implementations);
   std::vector<Contest> contests;
   for (const char* phase : {"forward", "backward"})
-    for (Contest& contest : contests_of(study, phase, *context.verdicts))
+    for (Contest& contest : contests_of(study.groups, phase, *context.verdicts))
       contests.push_back(std::move(contest));
   if (contests.empty()) return {};
   Judged judged;
   for (const Contest& contest : contests) {
     for (const Rival& rival : contest.rivals) judged.add(rival.judgement);
   }
-  std::string text = advice_of(contests);
-  const bool has_rule = text.starts_with("use ");
+  auto [text, is_rule] = advice_of(contests);
   if (text.empty()) text = quickest_words(contests);
   text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
   text += ".";
-  if (!has_rule) text = longest_words(context, study) + text;
+  const LongestCase longest = is_rule ? LongestCase{} : longest_case(context, study);
+  text = longest.text + text;
   std::vector<std::string> gains;
   for (const std::string& name : study.implementations) {
     if (name == base) continue;
-    std::vector<std::string> passes;
+    std::vector<std::string> phases;
     for (const char* phase : {"forward", "backward"}) {
       const Speedup speedup = speedup_of(context, study, base, name, phase);
       if (speedup.count() > 0 && speedup.mostly_decided())
-        passes.push_back(fmt::format("{} {}", times_as_fast(speedup.mean()), phase));
+        phases.push_back(fmt::format("{} {}", times_as_fast(speedup.mean()), phase));
     }
-    if (!passes.empty()) gains.push_back(fmt::format("{} is {}", name, listed(passes)));
+    if (!phases.empty()) gains.push_back(fmt::format("{} is {}", name, listed(phases)));
   }
   constexpr size_t kMostGains = 3;
   if (gains.size() > kMostGains) gains.resize(kMostGains);
@@ -307,7 +318,7 @@ FastestAnswer fastest_answer(const ReportContext& context, const LengthStudy& st
     return {text, {.level = Certainty::Level::measured, .why = "At no size do two of them run."}};
   Certainty certainty = certainty_of(judged);
   // A decided comparison in the text makes the answer at least partly decided.
-  if (certainty.level == Certainty::Level::undecided && text.find("(decided)") != text.npos)
+  if (certainty.level == Certainty::Level::undecided && longest.has_decided)
     certainty.level = Certainty::Level::partly;
   return {text, std::move(certainty), undecided_note(judged)};
 }
@@ -317,10 +328,8 @@ ReportTable fastest_table(const ReportContext& context, const LengthStudy& study
                     .columns = {"size", "pass", "fastest", "median", "bound by", "lead", "how sure",
                                 "not told apart"}};
   for (const LengthGroup& group : study.groups)
-    for (const char* phase : {"forward", "backward"}) {
-      LengthStudy alone;
-      alone.groups = {group};
-      for (const Contest& contest : contests_of(alone, phase, *context.verdicts)) {
+    for (const char* phase : {"forward", "backward"})
+      for (const Contest& contest : contests_of({&group, 1}, phase, *context.verdicts)) {
         const std::string& name = contest.unbeaten.front();
         const Record& fastest = *group.find(name, contest.seq_len);
         const auto ms = median_of(fastest, phase);
@@ -340,7 +349,6 @@ ReportTable fastest_table(const ReportContext& context, const LengthStudy& study
               {}},
              {fmt::format("{}", fmt::join(others, ", ")), {}}});
       }
-    }
   return table;
 }
 

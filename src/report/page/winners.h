@@ -1,6 +1,7 @@
 // Which implementation is fastest at which length, and the rule that follows.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -32,7 +33,8 @@ struct Contest {
 };
 
 // Returns the sizes that at least two implementations tried and at least one ran.
-std::vector<Contest> contests_of(const LengthStudy& study, const char* phase, Verdicts& verdicts);
+std::vector<Contest> contests_of(std::span<const LengthGroup> groups, const char* phase,
+                                 Verdicts& verdicts);
 
 // "flash is the fastest forward at all 4 sizes"; empty if two ran at no size.
 std::string wins_words(const std::vector<Contest>& contests, const char* phase);
@@ -40,7 +42,11 @@ std::string wins_words(const std::vector<Contest>& contests, const char* phase);
 // Returns a rule for all lengths, or one that changes once: "use naive at S 256, and flash from S
 // 1024 to 4096". No contest contradicts it, and more than half decide it. Without a rule, says so;
 // returns an empty string if nothing is decided.
-std::string advice_of(std::vector<Contest> contests);
+struct Advice {
+  std::string text = {};
+  bool is_rule = false;
+};
+Advice advice_of(std::vector<Contest> contests);
 
 // The answer of a section: what to use, by how much it is faster, and how certain that is.
 struct FastestAnswer {

@@ -1,7 +1,6 @@
 // The report section of the precision study: errors by length, losses in training, and its tables.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -92,12 +91,8 @@ ReportSection precision_section(const ReportContext& context) {
   for (const std::string& note : precision_notes(rows))
     section.sentences.push_back(shown(note, 400));
   if (!section.sentences.empty()) {
-    // The answer is the conclusion from all sums, if there is one, else the first sentence.
-    const auto rule = std::ranges::find_if(section.sentences, [](const std::string& note) {
-      return note.starts_with("The accumulator matters");
-    });
-    section.answer = rule == section.sentences.end() ? section.sentences.front() : *rule;
-    section.answer = section.answer.substr(0, section.answer.find(", so ")) + ".";
+    const std::string conclusion = precision_conclusion(rows);
+    section.answer = (conclusion.empty() ? section.sentences.front() : conclusion) + ".";
     section.certainty.why = "Compared with exact results.";
   }
   return section;

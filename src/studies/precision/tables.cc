@@ -180,6 +180,16 @@ Table compare_table(std::span<const Record> records) {
   return table;
 }
 
+std::string conclusion_from(const Rows& rows) {
+  const Record* narrow = find_reduction(rows, "repeated", "fp16/fp16");
+  const Record* wide = find_reduction(rows, "repeated", "fp16/fp32");
+  if (!narrow || !wide) return {};
+  return fmt::format(
+      "The accumulator matters more than the values: the same fp16 values are {:.3g} times as far "
+      "off in an fp16 sum as in an fp32 one",
+      std::abs(error_in(*narrow) / error_in(*wide)));
+}
+
 // Sentences on 1000 x 0.01.
 void about_repeated(const Rows& rows, std::vector<std::string>& notes) {
   const auto sentence = [&](const char* pair) -> std::string {
@@ -196,14 +206,8 @@ void about_repeated(const Rows& rows, std::vector<std::string>& notes) {
   for (const char* pair : {"fp32/fp32", "fp16/fp16", "fp16/fp32"})
     if (const std::string text = sentence(pair); !text.empty())
       notes.push_back("1000 x 0.01: " + text);
-  const Record* narrow = find_reduction(rows, "repeated", "fp16/fp16");
-  const Record* wide = find_reduction(rows, "repeated", "fp16/fp32");
-  if (narrow && wide)
-    notes.push_back(fmt::format(
-        "The accumulator matters more than the values: the same fp16 values are {:.3g} times as "
-        "far "
-        "off in an fp16 sum as in an fp32 one, so sums stay in fp32 where values are cast down",
-        std::abs(error_in(*narrow) / error_in(*wide))));
+  if (const std::string conclusion = conclusion_from(rows); !conclusion.empty())
+    notes.push_back(conclusion + ", so sums stay in fp32 where values are cast down");
   const Record* stalled = find_reduction(rows, "repeated", "bf16/bf16");
   if (const Number at = stalled ? metric(*stalled, "stalled_at") : std::nullopt)
     notes.push_back(fmt::format(
@@ -403,6 +407,10 @@ std::vector<Table> precision_tables(std::span<const Record> records) {
       compare_table(records),     training_table(records)};
   std::erase_if(tables, [](const Table& table) { return table.rows.empty(); });
   return tables;
+}
+
+std::string precision_conclusion(std::span<const Record> records) {
+  return conclusion_from(reductions(records));
 }
 
 std::vector<std::string> precision_notes(std::span<const Record> records) {

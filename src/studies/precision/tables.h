@@ -25,6 +25,9 @@ std::vector<Table> precision_tables(std::span<const Record> records);
 // The answers to the assignment's questions, computed from the records.
 std::vector<std::string> precision_notes(std::span<const Record> records);
 
+// What the sums show on accumulators and values; empty if they were not measured.
+std::string precision_conclusion(std::span<const Record> records);
+
 // The larger part of an error: "representation", "accumulation", "both" if neither is twice the
 // other, or "none"; empty if the record has no error.
 std::string cause_of(const Record& record);
