@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <fstream>
-#include <iterator>
 
 #include "base/error.h"
 #include "base/file_io.h"
@@ -20,11 +18,6 @@ constexpr char kBandByte = 0x5a;
 constexpr int64_t kAlignment = 256;
 
 constexpr std::array kInputs = {"q", "k", "v"};
-
-std::vector<char> read_file(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
 
 }  // namespace
 
@@ -60,7 +53,7 @@ OwnKernelCalls::OwnKernelCalls(CudaDevice& device, const OwnKernelCode& code,
       slot_of(copies_[static_cast<size_t>(copy)]) = static_cast<char*>(piece) + copy * step;
   };
   for (size_t i = 0; i < kInputs.size(); ++i) {
-    const std::vector<char> values = read_file(problem.folder / kInputs[i]);
+    const std::string values = read_file(problem.folder / kInputs[i], bytes_);
     if (static_cast<int64_t>(values.size()) != bytes_)
       throw Error(ErrorKind::internal,
                   fmt::format("{} has {} bytes instead of {}", kInputs[i], values.size(), bytes_));
@@ -146,7 +139,8 @@ void OwnKernelCalls::check_bounds() const {
   touched("before", 0);
   touched("after", kBandBytes + bytes_);
   for (size_t i = 0; i < kInputs.size(); ++i)
-    if (download(copies_[0].inputs[i], bytes_) != read_file(problem_.folder / kInputs[i]))
+    if (!std::ranges::equal(download(copies_[0].inputs[i], bytes_),
+                            read_file(problem_.folder / kInputs[i], bytes_)))
       throw Error(ErrorKind::wrong_result, fmt::format("it changes its input {}", kInputs[i]));
 }
 

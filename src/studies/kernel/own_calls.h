@@ -3,7 +3,6 @@
 #pragma once
 
 #include <filesystem>
-#include <memory>
 
 #include "runtime/cuda/cuda_device.h"
 #include "studies/kernel/calls.h"

@@ -24,12 +24,6 @@ std::string read_source(const std::filesystem::path& path) {
   return text;
 }
 
-// Identifies one shape in one dtype, for all modes.
-std::string problem_of(KernelWorkload workload) {
-  workload.mode = KernelMode::hot;
-  return label(workload);
-}
-
 }  // namespace
 
 OwnKernelStudy::OwnKernelStudy(Device& device, OwnKernel kernel, KernelStudyOptions options)

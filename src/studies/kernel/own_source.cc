@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
-#include <optional>
 
 #include "base/error.h"
 #include "base/printable.h"

@@ -1,8 +1,5 @@
 #include "studies/kernel/own_worker.h"
 
-#include <fmt/format.h>
-
-#include <functional>
 #include <istream>
 #include <map>
 #include <memory>

@@ -1,7 +1,5 @@
 #include "studies/kernel/row.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <memory>
 
@@ -97,15 +95,14 @@ double KernelStudy::expected_s(const KernelWorkload& workload, const Record& des
        .calls_per_sample = described.settings["calls_per_sample"].get<int>()});
 }
 
-const Verification& KernelStudy::verify(KernelWorkload problem, KernelCalls& calls) {
-  problem.mode = KernelMode::hot;
-  if (label(problem) == verified_problem_) return verification_;
+const Verification& KernelStudy::verify(const KernelWorkload& workload, KernelCalls& calls) {
+  if (problem_of(workload) == verified_problem_) return verification_;
   HostThreads threads(device_);
   verification_ = verify_attention(
-      problem.config, {.log_sum_exp = calls.has_log_sum_exp(), .gradients = options_.backward},
+      workload.config, {.log_sum_exp = calls.has_log_sum_exp(), .gradients = options_.backward},
       [&](const char* tensor, int64_t head) { return calls.read(tensor, head); }, options_.seed,
       threads.runner());
-  verified_problem_ = label(problem);
+  verified_problem_ = problem_of(workload);
   return verification_;
 }
 

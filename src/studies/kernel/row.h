@@ -48,7 +48,7 @@ class KernelStudy {
   std::optional<Record> run(const KernelWorkload& workload, Record described);
 
  private:
-  const Verification& verify(KernelWorkload problem, KernelCalls& calls);
+  const Verification& verify(const KernelWorkload& workload, KernelCalls& calls);
 
   Device& device_;
   KernelStudyOptions options_;

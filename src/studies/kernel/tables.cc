@@ -130,10 +130,7 @@ Table kernel_summary(std::span<const Record> records) {
 
 std::vector<std::string> kernel_notes(std::span<const Record> records) {
   std::vector<std::string> notes;
-  const auto add = [&](const std::string& note) {
-    if (!note.empty() && std::find(notes.begin(), notes.end(), note) == notes.end())
-      notes.push_back(note);
-  };
+  const auto add = [&](const std::string& note) { add_note(notes, note); };
   for (const Record& record : records)
     if (record.status != Status::ok && record.study == "kernel")
       add(fmt::format("{} {}: {}", record.implementation, status_csv_word(record.status),

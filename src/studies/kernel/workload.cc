@@ -112,4 +112,9 @@ std::string label(const KernelWorkload& workload) {
                      info(workload.mode).name);
 }
 
+std::string problem_of(KernelWorkload workload) {
+  workload.mode = KernelMode::hot;
+  return label(workload);
+}
+
 }  // namespace ridgeline

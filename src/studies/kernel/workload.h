@@ -64,5 +64,7 @@ std::vector<KernelWorkload> expand_matrix(const KernelMatrix& matrix);
 
 // "flash (32,8,128,64) bf16 causal, cold"; a two-pass backward is named as well.
 std::string label(const KernelWorkload& workload);
+// Identifies one shape in one dtype, for all modes.
+std::string problem_of(KernelWorkload workload);
 
 }  // namespace ridgeline

@@ -90,11 +90,9 @@ std::string scaling_table(const AttentionConfig& config, const ScratchOf& scratc
               .columns = {"seq_len", "naive saved", "naive peak", "flash saved", "flash peak"},
               .rows = {}};
   std::vector<Observation> naive_peaks, flash_peaks;
-  const double heads = static_cast<double>(config.batch_size * config.heads);
   for (int64_t seq_len = std::max<int64_t>(config.seq_len / 16, 1); seq_len <= config.seq_len * 4;
        seq_len *= 2) {
-    if (heads * static_cast<double>(seq_len) * static_cast<double>(seq_len) > 0x1p52)
-      break;  // too many elements to count
+    if (is_too_large(config.batch_size * config.heads, seq_len)) break;
     AttentionConfig scaled = config;
     scaled.seq_len = seq_len;
     const AttentionMemory naive = account_attention(scaled, AttentionForm::plain, scratch);
@@ -123,12 +121,20 @@ std::string share(Bytes part, Bytes whole) {
                      100.0 * static_cast<double>(part.count) / static_cast<double>(whole.count));
 }
 
+std::string signed_percent(Bytes from, Bytes to) {
+  return fmt::format("{:+.2f} %", 100.0 * static_cast<double>((to - from).count) /
+                                      static_cast<double>(std::max<int64_t>(from.count, 1)));
+}
+
+bool is_too_large(int64_t heads, int64_t seq_len) {
+  const auto length = static_cast<double>(seq_len);
+  return static_cast<double>(heads) * length * length > 0x1p52;
+}
+
 std::string beside_measured(Bytes predicted_peak, const MeasuredMemory& measured) {
   std::string text =
-      fmt::format("Predicted peak {}, measured by the ledger {} ({:+.2f} %)",
-                  to_string(predicted_peak), to_string(measured.peak),
-                  100.0 * static_cast<double>((measured.peak - predicted_peak).count) /
-                      static_cast<double>(predicted_peak.count));
+      fmt::format("Predicted peak {}, measured by the ledger {} ({})", to_string(predicted_peak),
+                  to_string(measured.peak), signed_percent(predicted_peak, measured.peak));
   if (measured.process_growth)
     text += fmt::format(", growth of the process {}", to_string(*measured.process_growth));
   if (measured.driver_growth)

@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
-#include <tuple>
 
 #include "base/error.h"
 #include "base/file_io.h"
 #include "base/print.h"
+#include "studies/memory/model_account.h"
 #include "studies/row.h"
 
 namespace ridgeline {
@@ -121,11 +120,7 @@ Record record_of(const CacheRow& row, const StudyRun& run) {
            {"kv_cache_bytes_per_token", account.per_token.within_window.count},
            {"kv_cache_bytes_per_token_past_window", account.per_token.past_window.count},
            {"longest_context", row.longest}};
-  const Bytes budget = run.device.ledger().budget();
-  if (account.peak <= budget) return record;
-  record.status = Status::oom;
-  record.error = fmt::format("the predicted peak of {} is above the budget of {}; not tried",
-                             to_string(account.peak), to_string(budget));
+  mark_above_budget(record, run.device);
   return record;
 }
 
@@ -154,9 +149,8 @@ int64_t longest_context(const CacheWorkload& workload, Device& device, Bytes bud
     other.context = context;
     return account_cache(other, device).peak <= budget;
   };
-  int64_t longest = 0, too_long = workload.config.max_positions + 1;
-  if (fits(too_long - 1)) return too_long - 1;
-  --too_long;
+  int64_t longest = 0, too_long = workload.config.max_positions;
+  if (fits(too_long)) return too_long;
   while (too_long - longest > 1) {
     const int64_t middle = longest + (too_long - longest) / 2;
     (fits(middle) ? longest : too_long) = middle;

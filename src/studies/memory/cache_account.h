@@ -4,7 +4,6 @@
 //   const CacheAccount account = account_cache({.config = config, .context = 32768}, device);
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 

@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "base/file_io.h"
 #include "base/print.h"
 #include "studies/memory/model_analysis.h"
 #include "studies/model/metrics.h"
 #include "studies/model/row.h"
+#include "studies/row.h"
 #include "studies/shared_flags.h"
 
 namespace ridgeline {
@@ -96,11 +98,7 @@ class ModelAccounts {
         {"worst_moment", row.memory.worst_moment},
         {"saved_for_backward_bytes", row.memory.saved().count},
         {"gradients_after_backward_bytes", row.memory.after_backward[MemoryKind::gradients].count}};
-    const Bytes budget = run_.device.ledger().budget();
-    if (row.memory.peak() <= budget) return record;
-    record.status = Status::oom;
-    record.error = fmt::format("the predicted peak of {} is above the budget of {}; not tried",
-                               to_string(row.memory.peak()), to_string(budget));
+    mark_above_budget(record, run_.device);
     return record;
   }
 
@@ -115,6 +113,15 @@ class ModelAccounts {
 
 void account_models(StudyRun& run, const ModelAxes& axes, const ModelAccountOptions& options) {
   ModelAccounts(run, axes, options).run();
+}
+
+void mark_above_budget(Record& record, const Device& device) {
+  try {
+    expect_within_budget(*record.memory.predicted_peak, device);
+  } catch (const Error& error) {
+    record.status = Status::oom;
+    record.error = error.message();
+  }
 }
 
 std::optional<MeasuredMemory> measured_memory(const Record& record) {

@@ -19,6 +19,9 @@ struct ModelAccountOptions {
 // Throws Interrupted.
 void account_models(StudyRun& run, const ModelAxes& axes, const ModelAccountOptions& options);
 
+// Makes a record out of memory, not tried, if its predicted peak is above the budget.
+void mark_above_budget(Record& record, const Device& device);
+
 // Returns the measured memory of a row, or nullopt if it was not measured.
 std::optional<MeasuredMemory> measured_memory(const Record& record);
 

@@ -101,10 +101,11 @@ class Alternatives {
         .columns = {"context_length", "vanilla saved", "vanilla peak", "compiled saved",
                     "compiled peak"},
         .rows = {}};
-    const int64_t here = row_.workload.config.context_length;
+    const TransformerConfig& config = row_.workload.config;
+    const int64_t here = config.context_length;
     std::map<Mode, std::vector<Observation>> grown;
     for (int64_t length = std::max<int64_t>(here / 4, 1); length <= here * 4; length *= 2) {
-      if (is_beyond_counting(length)) break;
+      if (is_too_large(config.batch_size * config.heads, length)) break;
       std::vector<std::string> cells = {fmt::format("{}", length)};
       for (const Mode mode : {Mode::vanilla, Mode::compiled}) {
         const ModelMemory memory = this->memory(mode, length);
@@ -169,13 +170,6 @@ class Alternatives {
   static double head_flops(const TransformerConfig& config) {
     return 2.0 * static_cast<double>(config.batch_size * config.context_length) *
            static_cast<double>(config.d_model * config.vocabulary);
-  }
-
-  bool is_beyond_counting(int64_t context_length) const {
-    const TransformerConfig& config = row_.workload.config;
-    const auto heads = static_cast<double>(config.batch_size * config.heads);
-    const auto length = static_cast<double>(context_length);
-    return heads * length * length > 0x1p52;  // elements of the scores
   }
 
   const ModelMemoryRow& row_;

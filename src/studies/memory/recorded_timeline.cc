@@ -1,7 +1,5 @@
 #include "studies/memory/recorded_timeline.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 

@@ -8,6 +8,7 @@
 
 #include "base/sort_by.h"
 #include "measure/record_values.h"
+#include "studies/memory/attention.h"
 #include "studies/memory/model.h"
 #include "studies/memory/recorded_timeline.h"
 #include "studies/profile/fold_rows.h"
@@ -29,11 +30,6 @@ std::string count(Bytes bytes) {
 }
 std::string count(const std::optional<Bytes>& bytes) {
   return bytes ? count(*bytes) : std::string();
-}
-
-std::string signed_percent(Bytes from, Bytes to) {
-  return fmt::format("{:+.2f} %", 100.0 * static_cast<double>((to - from).count) /
-                                      static_cast<double>(std::max<int64_t>(from.count, 1)));
 }
 
 // "128 MiB scores fp32[4, 32, 512, 512] of layers.*.attention.scores, made by matmul".

@@ -12,8 +12,6 @@ namespace {
 
 using Number = std::optional<double>;
 
-constexpr const char* kTimedSeries[] = {"forward", "backward", "fwd_bwd", "full_step"};
-
 // The rows whose first sample is the first step.
 std::vector<const Record*> rows_without_warmups(std::span<const Record> records) {
   std::vector<const Record*> rows = rows_of_study(records, "model");
@@ -38,12 +36,6 @@ Number cost(const Record& record, std::string_view scenario, const char* name) {
   return first == nullptr ? std::nullopt : number_in(*first, name);
 }
 
-std::string words_of(const Record& record) {
-  return fmt::format("{} context {} {}, {}", text_of(record.workload, "model_size"),
-                     text_of(record.workload, "context_length"),
-                     text_of(record.workload, "precision"), record.implementation);
-}
-
 // How much longer the first step of a scenario took than the median; 0: unknown, or not longer.
 double extra_ms(const Record& record, const char* scenario) {
   const Series* series = record.find_series(scenario);
@@ -66,11 +58,11 @@ std::string sentence(const Record& record, const char* scenario) {
     parts += fmt::format("{:.3g} ms for asking for {:.3g} MiB of memory, ", allocation,
                          0x1p-20 * of("allocated_bytes"));
   std::string text = fmt::format(
-      "First step: {}: {} takes {:.3g} ms the first time and {:.3g} ms by its median. The "
+      "First step: {}, {}: {} takes {:.3g} ms the first time and {:.3g} ms by its median. The "
       "{:.3g} ms more are {}{:.3g} ms for the rest: {:.0f} pages that were touched for the first "
       "time "
       "({:.3g} ms of the system's time, over all threads), cold caches and clocks",
-      words_of(record), scenario, steady + extra, steady, extra, parts,
+      model_words(record), record.implementation, scenario, steady + extra, steady, extra, parts,
       std::max(0.0, extra - setup - allocation), of("page_faults"), of("system_ms"));
   if (const Number compile = metric_of(record, scenario, "compile_seconds"))
     text += fmt::format(". Tracing, planning and compiling took {:.3g} s before it", *compile);
@@ -89,7 +81,7 @@ Table model_first_steps(std::span<const Record> records) {
               .rows = {},
               .spare = {"batch", "third", "memory MiB"}};
   for (const Record* record : rows_without_warmups(records))
-    for (const char* scenario : kTimedSeries) {
+    for (const char* scenario : kModelSeries) {
       const Series* series = record->find_series(scenario);
       if (!series || series->samples_ms.empty()) continue;
       const std::vector<double>& samples = series->samples_ms;
@@ -117,7 +109,7 @@ std::vector<std::string> model_first_step_notes(std::span<const Record> records)
   std::vector<std::string> notes;
   for (const Record* record : rows_without_warmups(records)) {
     const char* slowest = std::ranges::max(
-        kTimedSeries, {}, [&](const char* scenario) { return extra_ms(*record, scenario); });
+        kModelSeries, {}, [&](const char* scenario) { return extra_ms(*record, scenario); });
     if (extra_ms(*record, slowest) > 0) notes.push_back(sentence(*record, slowest));
   }
   return notes;

@@ -18,9 +18,8 @@ constexpr const char* kReady =
 
 // FLOPs of the products that every implementation of the model needs.
 double needed_flops(const TransformerConfig& config, Scenario scenario) {
-  const auto multiplied =
-      static_cast<double>(parameter_count(config) - config.vocabulary * config.d_model);
-  return 2 * multiplied * static_cast<double>(config.batch_size * config.context_length) *
+  return 2 * multiplied_parameters(config) *
+         static_cast<double>(config.batch_size * config.context_length) *
          (scenario == Scenario::forward ? 1 : 3);
 }
 

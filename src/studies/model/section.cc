@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <set>
 
 #include "report/page/axis.h"
 #include "report/page/points.h"

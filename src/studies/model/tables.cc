@@ -16,8 +16,6 @@ namespace ridgeline {
 namespace {
 
 constexpr std::array kScenarioSeries = {"forward", "fwd_bwd", "full_step"};  // the largest last
-// The series: scenarios, and backward alone as a part of fwd_bwd.
-constexpr std::array kSeries = {"forward", "backward", "fwd_bwd", "full_step"};
 constexpr std::array kModes = {"vanilla", "compiled"};
 
 using Number = std::optional<double>;
@@ -141,9 +139,7 @@ std::string host_bound_sentence(const Pair& pair) {
                       times_text(*wall), times_text(*kernels));
   }
   if (parts.empty()) return {};
-  const Json& workload = pair.any().workload;
-  return fmt::format("Host-bound: {} context {} {}: {}", text_of(workload, "model_size"),
-                     text_of(workload, "context_length"), text_of(workload, "precision"), parts);
+  return fmt::format("Host-bound: {}: {}", model_words(pair.any()), parts);
 }
 
 // Whether the scenario of this series was requested.
@@ -197,9 +193,7 @@ std::string loss_scale_sentence(const Record& record) {
                 : "the first gradients lose nothing in fp16 without a scale";
   }
   if (text.empty()) return {};
-  return fmt::format("{} context {} {}, {}: {}", text_of(record.workload, "model_size"),
-                     text_of(record.workload, "context_length"),
-                     text_of(record.workload, "precision"), record.implementation, text);
+  return fmt::format("{}, {}: {}", model_words(record), record.implementation, text);
 }
 
 // Figures with one column per mode: <name>_vanilla and <name>_compiled.
@@ -223,6 +217,12 @@ constexpr ModeColumn kModeColumns[] = {
 
 }  // namespace
 
+std::string model_words(const Record& record) {
+  return fmt::format("{} context {} {}", text_of(record.workload, "model_size"),
+                     text_of(record.workload, "context_length"),
+                     text_of(record.workload, "precision"));
+}
+
 Table model_csv(std::span<const Record> records) {
   Table table{.title = "model"};
   table.columns = {"model_size", "context_length", "num_params", "num_params_millions"};
@@ -234,13 +234,13 @@ Table model_csv(std::span<const Record> records) {
       table.columns.push_back(fmt::format("{}_{}", column.name, mode));
   table.columns.insert(table.columns.end(),
                        {"backward_vanilla_ms", "backward_compiled_ms", "backward_speedup"});
-  for (const char* series : kSeries)
+  for (const char* series : kModelSeries)
     for (const char* mode : kModes)
       for (const char* what : {"mean", "std"})
         table.columns.push_back(fmt::format("{}_{}_{}_ms", series, mode, what));
   table.columns.insert(table.columns.end(), {"compile_seconds", "precision", "batch_size", "device",
                                              "status_vanilla", "status_compiled", "error"});
-  for (const char* scenario : kSeries)
+  for (const char* scenario : kModelSeries)
     for (const char* what : {"vanilla_busy_ms", "compiled_busy_ms", "kernel_speedup", "host_bound"})
       table.columns.push_back(fmt::format("{}_{}", scenario, what));
   for (const char* what : kLossScaleColumns)
@@ -258,7 +258,7 @@ Table model_csv(std::span<const Record> records) {
       for (const char* mode : kModes) row.push_back(cell(column.value(pair.of(mode))));
     for (const char* mode : kModes) row.push_back(cell(median(pair.of(mode), "backward")));
     row.push_back(cell(speedup(pair, "backward"), "{:.4g}"));
-    for (const char* series : kSeries)
+    for (const char* series : kModelSeries)
       for (const char* mode : kModes)
         for (double Statistics::*which : {&Statistics::mean_ms, &Statistics::std_ms})
           row.push_back(cell(statistic_of(pair.of(mode), series, which)));
@@ -276,7 +276,7 @@ Table model_csv(std::span<const Record> records) {
           errors += fmt::format("{}{}: {}", errors.empty() ? "" : "; ", mode, told);
     }
     row.push_back(errors);
-    for (const char* scenario : kSeries) {
+    for (const char* scenario : kModelSeries) {
       for (const char* mode : kModes) row.push_back(cell(busy_ms(pair.of(mode), scenario)));
       row.push_back(cell(kernel_speedup(pair, scenario), "{:.4g}"));
       row.push_back(host_bound_modes(pair, scenario));
@@ -302,7 +302,7 @@ Table model_summary(std::span<const Record> records) {
   for (const Pair& pair : pairs_of(records)) {
     const Json& workload = pair.any().workload;
     // Figures other than times are compiled's, or vanilla's if compiled has no time.
-    for (const char* scenario : kSeries) {
+    for (const char* scenario : kModelSeries) {
       if (!was_asked_for(pair.vanilla, scenario) && !was_asked_for(pair.compiled, scenario))
         continue;
       const auto time = [&](const Record* record) {
@@ -341,15 +341,10 @@ Table model_summary(std::span<const Record> records) {
 
 std::vector<std::string> model_notes(std::span<const Record> records) {
   std::vector<std::string> notes;
-  const auto add = [&](const std::string& note) {
-    if (!note.empty() && std::find(notes.begin(), notes.end(), note) == notes.end())
-      notes.push_back(note);
-  };
+  const auto add = [&](const std::string& note) { add_note(notes, note); };
   for (const Record& record : records)
     if (is_model(record) && record.status != Status::ok)
-      add(fmt::format("{} context {} {}, {}: {}: {}", text_of(record.workload, "model_size"),
-                      text_of(record.workload, "context_length"),
-                      text_of(record.workload, "precision"), record.implementation,
+      add(fmt::format("{}, {}: {}: {}", model_words(record), record.implementation,
                       status_csv_word(record.status), record.error));
   for (const Pair& pair : pairs_of(records)) add(host_bound_sentence(pair));
   for (const Record* record : rows_of_study(records, "model")) add(loss_scale_sentence(*record));

@@ -1,6 +1,7 @@
 // Tables of the model study: CSV and terminal, vanilla beside compiled, and notes.
 #pragma once
 
+#include <array>
 #include <span>
 #include <string>
 #include <vector>
@@ -10,6 +11,12 @@
 #include "report/terminal/table.h"
 
 namespace ridgeline {
+
+// The series: scenarios, and backward alone as a part of fwd_bwd.
+inline constexpr std::array kModelSeries = {"forward", "backward", "fwd_bwd", "full_step"};
+
+// "small context 128 mixed".
+std::string model_words(const Record& record);
 
 // One row per model: model_size, context_length, num_params, num_params_millions; for forward,
 // fwd_bwd and full_step the medians of vanilla and compiled and the speedup (forward_vanilla_ms,

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "base/closest.h"
 #include "base/error.h"
 #include "base/sort_by.h"
@@ -112,13 +110,15 @@ std::string label(const ModelWorkload& workload) {
                      info(workload.mode).name);
 }
 
+double multiplied_parameters(const TransformerConfig& config) {
+  return static_cast<double>(parameter_count(config) - config.vocabulary * config.d_model);
+}
+
 double model_forward_flops(const TransformerConfig& config) {
   const auto tokens = static_cast<double>(config.batch_size * config.context_length);
-  const auto multiplied =
-      static_cast<double>(parameter_count(config) - config.vocabulary * config.d_model);
   const double attention = 4.0 * static_cast<double>(config.layers * config.context_length) *
                            static_cast<double>(config.d_model);
-  return tokens * (2 * multiplied + attention);
+  return tokens * (2 * multiplied_parameters(config) + attention);
 }
 
 }  // namespace ridgeline

@@ -78,6 +78,8 @@ Json workload_json(const ModelWorkload& workload);
 // "small context=512 batch=4 mixed, compiled".
 std::string label(const ModelWorkload& workload);
 
+// Parameters that products multiply with: all but the embedding, which is looked up.
+double multiplied_parameters(const TransformerConfig& config);
 // FLOPs of one forward pass by the convention of kModelFlops.
 double model_forward_flops(const TransformerConfig& config);
 inline constexpr const char* kModelFlops =

@@ -69,7 +69,7 @@ std::optional<Record> run_worker_row(Worker& worker, WorkerTensors& tensors, Dev
     record.memory.before_backward = opened.memory.before_backward;
     record.memory.peak = opened.memory.peak;
     record.memory.process_peak_growth = opened.memory.process_peak_growth;
-    if (opened.facts) record.metrics = Json{{row.facts_key, *opened.facts}};
+    if (opened.facts) record.metrics = Json{{"peer", *opened.facts}};
     if (options.verify)
       take_verification(record, verify_attention(
                                     row.config, {.gradients = row.gradients},

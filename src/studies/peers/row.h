@@ -21,7 +21,6 @@ struct WorkerRow {
   bool gradients = true;            // also computes backward
   std::vector<std::string> series;  // the times in one sample, in the worker's order
   Json request = Json::object();    // what "open" has beyond the problem
-  const char* facts_key = "peer";   // the key of the worker's facts in the metrics
 };
 
 struct WorkerRowOptions {

@@ -18,6 +18,18 @@ std::string last_line(std::string text) {
   return printable(newline == text.npos ? text : text.substr(newline + 1), 300);
 }
 
+Status worker_status(const Error& error) {
+  for (const WorkerRefusal& refusal : worker_refusals())
+    if (refusal.kind == error.kind()) return refusal.status;
+  if (error.kind() == ErrorKind::usage) return Status::invalid;  // it corrupted its files
+  throw error;                                                   // an error of this program
+}
+
+std::string worker_reason(const Error& error) {
+  return error.next_step().empty() ? error.message()
+                                   : error.message() + "; next step: " + error.next_step();
+}
+
 }  // namespace
 
 Worker::Worker(WorkerOptions options)
@@ -59,22 +71,6 @@ std::optional<Json> Worker::ask(const Json& request, double patience_s) {
   if (answer.refusal) throw *answer.refusal;
   return std::move(answer.values);
 }
-
-namespace {
-
-Status worker_status(const Error& error) {
-  for (const WorkerRefusal& refusal : worker_refusals())
-    if (refusal.kind == error.kind()) return refusal.status;
-  if (error.kind() == ErrorKind::usage) return Status::invalid;  // it corrupted its files
-  throw error;                                                   // an error of this program
-}
-
-std::string worker_reason(const Error& error) {
-  return error.next_step().empty() ? error.message()
-                                   : error.message() + "; next step: " + error.next_step();
-}
-
-}  // namespace
 
 void fail_worker_row(Record& record, const Error& error, const std::string&) {
   record.status = worker_status(error);

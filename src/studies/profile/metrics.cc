@@ -1,8 +1,11 @@
 #include "studies/profile/metrics.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 
+#include "base/error.h"
 #include "base/printable.h"
 #include "base/sort_by.h"
 #include "studies/profile/recorded_step.h"
@@ -138,6 +141,9 @@ double starts_per_step(const Profile& profile) {
 }  // namespace
 
 Json profile_metrics(const Profile& profile) {
+  if (profile.invocations.empty())
+    throw Error(ErrorKind::unsupported, fmt::format("{} reported no kernel of {} steps",
+                                                    profile.source, profile.steps.size()));
   const Folds folds(profile);
   Json metrics = {{"source", profile.source}, {"steps", profile.steps.size()}};
   if (!profile.why_not.empty()) metrics["why_not_cupti"] = profile.why_not;

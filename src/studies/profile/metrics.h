@@ -12,7 +12,8 @@ inline constexpr const char* kOtherFolds = "(all others)";
 inline constexpr const char* kNoNode = "(no node)";    // the key of work outside of nodes
 inline constexpr const char* kNoPhase = "(no phase)";  // the key of peers' work outside of phases
 
-// Times and invocations are per step, averaged over the steps that were kept.
+// Times and invocations are per step, averaged over the steps that were kept. Throws unsupported if
+// no kernel was reported.
 Json profile_metrics(const Profile& profile);
 
 }  // namespace ridgeline

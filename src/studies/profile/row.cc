@@ -118,9 +118,6 @@ std::optional<Record> ProfileStudy::run(const StepWorkload& workload, const Prof
                                             .compare = !options_.tracer || how.is_last});
     record.device_after = device_state(device_);
     watch.after_run(record.memory);
-    if (profile.invocations.empty())
-      throw Error(ErrorKind::unsupported, fmt::format("{} reported no kernel of {} steps",
-                                                      profile.source, profile.steps.size()));
     record.metrics = profile_metrics(profile);
     record.metrics->update({{"launches", executable->launches()},
                             {"predicted_by", options_.roofline ? kByCeilings : kByPeaks}});
