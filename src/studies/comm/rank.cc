@@ -150,13 +150,13 @@ CommAnswer measure_collective(Communicator& communicator, const CommRequest& req
   const auto check = [&] {
     part.fill();
     part.run_ms();
-    for (const double error : gathered(communicator, part.error()))
+    for (const double error : all_gather_values(communicator, part.error()))
       if (!(error <= answer.max_error)) answer.max_error = error;
   };
   part.fill();
   if (request.verify) check();
   const auto sample = [&](std::span<double> phase_ms) {
-    const std::vector<double> times = gathered(communicator, part.run_ms());
+    const std::vector<double> times = all_gather_values(communicator, part.run_ms());
     if (phase_ms.empty()) return;
     phase_ms[0] = *std::ranges::max_element(times);
     phase_ms[2] = *std::ranges::min_element(times);
@@ -166,13 +166,13 @@ CommAnswer measure_collective(Communicator& communicator, const CommRequest& req
   if (communicator.rank() == 0) {
     answer.measurement = measure(request.protocol, {kCommPhase, kMeanRank, kFastest},
                                  [&](std::span<double> phase_ms) {
-                                   goes_on(communicator, true);
+                                   broadcast_continue(communicator, true);
                                    sample(phase_ms);
                                  },
                                  {.interrupted = interrupted});
-    goes_on(communicator, false);
+    broadcast_continue(communicator, false);
   } else {
-    while (goes_on(communicator, true)) sample({});
+    while (broadcast_continue(communicator, true)) sample({});
   }
   if (request.verify) check();  // again, in the state that was timed
   return answer;

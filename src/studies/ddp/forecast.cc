@@ -25,7 +25,7 @@ double median(std::vector<double> values) {
 }
 
 double slowest(Communicator& host, double mine) {
-  return std::ranges::max(gathered(host, mine));
+  return std::ranges::max(all_gather_values(host, mine));
 }
 
 // Interpolates linearly between timed sizes; above them, time is proportional to size.

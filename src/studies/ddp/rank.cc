@@ -53,7 +53,7 @@ struct HostPlace {
 
 HostPlace place_on_host(Communicator& communicator) {
   const std::vector<double> hosts =
-      gathered(communicator, as_double(hash_of(host_of(communicator))));
+      all_gather_values(communicator, as_double(hash_of(host_of(communicator))));
   HostPlace place{.ranks = 0};
   for (size_t other = 0; other < hosts.size(); ++other) {
     const auto mine = static_cast<size_t>(communicator.rank());
@@ -66,7 +66,7 @@ HostPlace place_on_host(Communicator& communicator) {
 
 void expect_a_gpu_for_each(Communicator& communicator, const DeviceFacts& facts) {
   const std::vector<double> gpus =
-      gathered(communicator, as_double(hash_of(host_of(communicator) + facts.bus_id)));
+      all_gather_values(communicator, as_double(hash_of(host_of(communicator) + facts.bus_id)));
   for (size_t a = 0; a < gpus.size(); ++a)
     for (size_t b = a + 1; b < gpus.size(); ++b)
       if (std::bit_cast<uint64_t>(gpus[a]) == std::bit_cast<uint64_t>(gpus[b]))
@@ -164,7 +164,7 @@ class DdpRank {
                      mixed(mixed(number) + static_cast<uint64_t>(held.begin) + i));
     }
     std::vector<uint64_t> all;
-    for (const double each : gathered(communicator_, as_double(sum)))
+    for (const double each : all_gather_values(communicator_, as_double(sum)))
       all.push_back(std::bit_cast<uint64_t>(each));
     return parameters_hash(all, is_sharded(request_));
   }
@@ -197,7 +197,7 @@ class DdpRank {
 
 // Why some rank runs eagerly; empty if all run as requested.
 std::string fallback_of_any(Communicator& communicator, const std::string& mine) {
-  const std::vector<double> all = gathered(communicator, mine.empty() ? 0 : 1);
+  const std::vector<double> all = all_gather_values(communicator, mine.empty() ? 0 : 1);
   const auto first = std::ranges::find(all, 1.0);
   if (!mine.empty() || first == all.end()) return mine;
   return fmt::format("rank {} could not compile its kernels", first - all.begin());
@@ -283,7 +283,7 @@ Record ddp_task(Communicator& communicator, const Json& json,
     hash = {after.value, hash.is_same && after.is_same};
   }
   const auto peak = static_cast<int64_t>(
-      largest(gathered(communicator, static_cast<double>(ledger.peak().count))));
+      largest(all_gather_values(communicator, static_cast<double>(ledger.peak().count))));
   const std::string fallback = fallback_of_any(communicator, rank.step().fallback());
   ledger.keep_blocks();
   const CommunicationTotals once = totals(rank.step().collectives());
@@ -291,26 +291,26 @@ Record ddp_task(Communicator& communicator, const Json& json,
   const auto sample = [&](std::span<double> phase_ms) {
     const double step_ms = rank.run_ms();
     const CommunicationTotals spent = totals(rank.step().collectives());
-    const double slowest = largest(gathered(communicator, step_ms));
-    const double communication = largest(gathered(communicator, spent.communication_ms));
-    const double exposed = largest(gathered(communicator, spent.exposed_ms));
+    const double slowest = largest(all_gather_values(communicator, step_ms));
+    const double communication = largest(all_gather_values(communicator, spent.communication_ms));
+    const double exposed = largest(all_gather_values(communicator, spent.exposed_ms));
     if (phase_ms.empty()) return;
     phase_ms[0] = slowest;
     phase_ms[1] = communication;
     phase_ms[2] = exposed;
   };
   if (communicator.rank() != 0) {
-    while (goes_on(communicator, true)) sample({});
+    while (broadcast_continue(communicator, true)) sample({});
     if (!request.trace.empty()) timelines_of_all(communicator, rank.traced_step());
     return record;
   }
   const Measurement measured = measure(request.protocol, {kDdpStep, kDdpCommunication, kDdpExposed},
                                        [&](std::span<double> phase_ms) {
-                                         goes_on(communicator, true);
+                                         broadcast_continue(communicator, true);
                                          sample(phase_ms);
                                        },
                                        {.interrupted = interrupted});
-  goes_on(communicator, false);
+  broadcast_continue(communicator, false);
   if (!request.trace.empty())
     write_rank_trace(timelines_of_all(communicator, rank.traced_step()), label(request.workload),
                      request.trace);

@@ -45,7 +45,8 @@ RankTimeline SliceObserver::timeline(const std::vector<CollectiveRun>& collectiv
 
 std::vector<RankTimeline> timelines_of_all(Communicator& communicator, const RankTimeline& mine) {
   const std::string text = to_json(mine).dump();
-  const std::vector<double> lengths = gathered(communicator, static_cast<double>(text.size()));
+  const std::vector<double> lengths =
+      all_gather_values(communicator, static_cast<double>(text.size()));
   const auto words = static_cast<size_t>(*std::ranges::max_element(lengths)) / sizeof(int32_t) + 1;
   std::string padded = text, all(words * sizeof(int32_t) * lengths.size(), ' ');
   padded.resize(words * sizeof(int32_t), ' ');

@@ -43,7 +43,7 @@ Worker& OwnKernelStudy::worker() {
   if (!worker_ || !worker_->usable())
     worker_ = std::make_unique<Worker>(WorkerOptions{.name = "the kernel",
                                                      .words = kernel_.worker_words,
-                                                     .patience_s = kernel_.time_limit_s,
+                                                     .time_limit_s = kernel_.time_limit_s,
                                                      .interrupted = options_.interrupted});
   return *worker_;
 }
@@ -70,7 +70,7 @@ std::optional<Record> OwnKernelStudy::run(const KernelWorkload& workload, Record
     fail_worker_row(record, error);
     return record;
   };
-  if (const auto known = hopeless_.find(problem); known != hopeless_.end())
+  if (const auto known = failed_problems_.find(problem); known != failed_problems_.end())
     return give_up(known->second);
   Json facts;
   try {
@@ -79,7 +79,7 @@ std::optional<Record> OwnKernelStudy::run(const KernelWorkload& workload, Record
     if (!compiled) return std::nullopt;
     facts = std::move(*compiled);
   } catch (const Error& error) {
-    hopeless_.emplace(problem, error);
+    failed_problems_.emplace(problem, error);
     return give_up(error);
   }
   const WorkerRow row{.config = workload.config,
@@ -94,7 +94,7 @@ std::optional<Record> OwnKernelStudy::run(const KernelWorkload& workload, Record
                                               std::move(record));
   if (!done) return std::nullopt;
   if (done->status == Status::invalid || !worker_->usable())
-    hopeless_.emplace(problem, Error(ErrorKind::environment, done->error));
+    failed_problems_.emplace(problem, Error(ErrorKind::environment, done->error));
   done->metrics = done->metrics.value_or(Json::object());
   (*done->metrics)["own"] = std::move(facts);
   if (done->status == Status::ok) add_kernel_metrics(workload, device_, *done);

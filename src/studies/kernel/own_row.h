@@ -40,7 +40,7 @@ class OwnKernelStudy {
   std::string source_;
   WorkerTensors tensors_;
   std::unique_ptr<Worker> worker_;
-  std::map<std::string, Error> hopeless_;  // problems that are not retried, with the reason
+  std::map<std::string, Error> failed_problems_;  // problems that are not retried, with the reason
 };
 
 }  // namespace ridgeline

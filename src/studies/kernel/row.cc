@@ -111,16 +111,17 @@ std::optional<Record> KernelStudy::run(const KernelWorkload& workload, Record de
   return try_row(std::move(described), label(workload), [&](Record& record) {
     device_.ledger().start_over();
     const bool fused = is_fused(workload);
-    const KernelRowOptions how{.mode = workload.mode,
-                               .backward = options_.backward,
-                               .copies = record.settings["copies"].get<int64_t>(),
-                               .calls = record.settings["calls_per_sample"].get<int>(),
-                               .can_repeat = fused,
-                               .cache = last_cache(device_.facts(), record.machine)};
+    const KernelSamplerOptions how{.mode = workload.mode,
+                                   .backward = options_.backward,
+                                   .copies = record.settings["copies"].get<int64_t>(),
+                                   .calls = record.settings["calls_per_sample"].get<int>(),
+                                   .can_repeat = fused,
+                                   .cache = last_cache(device_.facts(), record.machine)};
     const KernelCallOptions calls{
         .copies = how.copies, .backward = how.backward, .seed = options_.seed};
-    KernelRow row(fused ? fused_calls(config, device_, calls) : plain_calls(config, device_, calls),
-                  device_, how);
+    KernelSampler row(
+        fused ? fused_calls(config, device_, calls) : plain_calls(config, device_, calls), device_,
+        how);
     const double before_first_s = monotonic_s();
     row.calls().run_poisoned(options_.backward);
     const double first_run_s = monotonic_s() - before_first_s;

@@ -12,12 +12,13 @@ constexpr std::array<Call, 2> kPassCalls = {&KernelCalls::forward, &KernelCalls:
 
 }  // namespace
 
-KernelRow::KernelRow(std::unique_ptr<KernelCalls> calls, Device& device, KernelRowOptions options)
+KernelSampler::KernelSampler(std::unique_ptr<KernelCalls> calls, Device& device,
+                             KernelSamplerOptions options)
     : calls_(std::move(calls)), device_(device), options_(options) {
   if (options_.mode == KernelMode::cold) flush_ = device.cache_flush(options_.cache);
 }
 
-void KernelRow::prepare() {
+void KernelSampler::prepare() {
   // Backward reads what forward of the same copy writes.
   for (int64_t copy = 1; options_.backward && copy < options_.copies; ++copy) calls_->forward(copy);
   if (options_.mode != KernelMode::graph) return;
@@ -31,7 +32,7 @@ void KernelRow::prepare() {
     }));
 }
 
-void KernelRow::sample(std::span<double> times_ms) {
+void KernelSampler::sample(std::span<double> times_ms) {
   for (size_t pass = 0; pass < passes(); ++pass) {
     const Times taken = sample_pass(pass);
     times_ms[2 * pass] = taken.device_ms;
@@ -39,7 +40,7 @@ void KernelRow::sample(std::span<double> times_ms) {
   }
 }
 
-KernelRow::Times KernelRow::sample_pass(size_t pass) {
+KernelSampler::Times KernelSampler::sample_pass(size_t pass) {
   if (flush_) flush_();
   if (lead_in(pass)) start(pass);
   double host_ms = 0;
@@ -52,25 +53,25 @@ KernelRow::Times KernelRow::sample_pass(size_t pass) {
   return {device_ms / options_.calls, host_ms / options_.calls};
 }
 
-std::optional<double> KernelRow::busy_ms(size_t pass) {
+std::optional<double> KernelSampler::busy_ms(size_t pass) {
   if (flush_) flush_();
   const std::optional<double> ms = device_.busy_ms([&] { start(pass); });
   return ms ? std::optional(*ms / options_.calls) : std::nullopt;
 }
 
-std::function<void()> KernelRow::repeatable(size_t pass) {
+std::function<void()> KernelSampler::repeatable(size_t pass) {
   if (flush_ || (pass > 0 && !options_.can_repeat)) return {};
   return [this, pass] { start(pass); };
 }
 
 // An empty queue waits for the next launch, and that wait would count as kernel time. Untimed calls
 // first keep the GPU busy; in long samples the wait is negligible.
-bool KernelRow::lead_in(size_t pass) const {
+bool KernelSampler::lead_in(size_t pass) const {
   constexpr double kLongSampleMs = 2;
   return device_.has_queue() && !flush_ && last_ms_[pass] < kLongSampleMs && options_.can_repeat;
 }
 
-void KernelRow::start(size_t pass) {
+void KernelSampler::start(size_t pass) {
   if (!graphs_.empty()) return graphs_[pass]();
   for (int call = 0; call < options_.calls; ++call) {
     int64_t& copy = next_copy_[pass];

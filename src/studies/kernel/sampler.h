@@ -12,7 +12,7 @@
 
 namespace ridgeline {
 
-struct KernelRowOptions {
+struct KernelSamplerOptions {
   KernelMode mode = KernelMode::hot;
   bool backward = false;
   int64_t copies = 1;
@@ -21,9 +21,9 @@ struct KernelRowOptions {
   Bytes cache = {};        // the cache that is flushed before a cold sample
 };
 
-class KernelRow {
+class KernelSampler {
  public:
-  KernelRow(std::unique_ptr<KernelCalls> calls, Device& device, KernelRowOptions options);
+  KernelSampler(std::unique_ptr<KernelCalls> calls, Device& device, KernelSamplerOptions options);
 
   KernelCalls& calls() { return *calls_; }
 
@@ -52,7 +52,7 @@ class KernelRow {
 
   std::unique_ptr<KernelCalls> calls_;
   Device& device_;
-  KernelRowOptions options_;
+  KernelSamplerOptions options_;
   std::function<void()> flush_;
   std::vector<std::function<void()>> graphs_;  // one per pass
   std::array<int64_t, 2> next_copy_{};

@@ -188,7 +188,7 @@ ModelMemory account_model(const Graph& graph, const Schedule& schedule,
   const std::vector<Stage>& stages = schedule.stages;
   const size_t backward = last_backward(stages);
   ModelMemory memory{.at_peak = held(profile.at_peak()),
-                     .worst_moment = {},
+                     .peak_moment = {},
                      .at_begin = held(profile.alive_before(0)),
                      .before_backward = held(profile.alive_before(stages[0].end)),
                      .after_backward = held(profile.alive_before(stages[backward].end))};
@@ -196,7 +196,7 @@ ModelMemory account_model(const Graph& graph, const Schedule& schedule,
   const auto stage = std::find_if(stages.begin(), stages.end(),
                                   [&](const Stage& each) { return profile.peak_step < each.end; });
   const uint32_t node = schedule.steps[profile.peak_step].node;
-  memory.worst_moment = fmt::format("{} of {}", info(graph.nodes()[node].op).name, stage->name);
+  memory.peak_moment = fmt::format("{} of {}", info(graph.nodes()[node].op).name, stage->name);
   return memory;
 }
 
@@ -220,7 +220,7 @@ ModelMemory account_model(const Graph& graph, const Plan& plan) {
                                  ? std::string(info(graph.nodes()[group.node].op).name)
                                  : group.kernel.name;
   ModelMemory memory{.at_peak = with_inputs(arena.during(fullest)),
-                     .worst_moment = fmt::format("{} of {}", kernel, plan.stages[group.stage].name),
+                     .peak_moment = fmt::format("{} of {}", kernel, plan.stages[group.stage].name),
                      .at_begin = inputs,
                      .before_backward = after_stage(0),
                      .after_backward = after_stage(last_backward(plan.stages))};

@@ -48,7 +48,7 @@ struct HeldMemory {
 
 struct ModelMemory {
   HeldMemory at_peak;
-  std::string worst_moment;                    // "matmul of backward"
+  std::string peak_moment;                     // "matmul of backward"
   HeldMemory at_begin;                         // before the first kernel
   HeldMemory before_backward, after_backward;  // without backward: after forward
 

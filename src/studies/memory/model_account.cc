@@ -95,7 +95,7 @@ class ModelAccounts {
     }
     record.metrics = {
         {"at_peak", at_peak_metrics(row.memory)},
-        {"worst_moment", row.memory.worst_moment},
+        {"worst_moment", row.memory.peak_moment},
         {"saved_for_backward_bytes", row.memory.saved().count},
         {"gradients_after_backward_bytes", row.memory.after_backward[MemoryKind::gradients].count}};
     mark_above_budget(record, run_.device);

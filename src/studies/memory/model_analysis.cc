@@ -19,7 +19,7 @@ constexpr Bytes kUnlimited{std::numeric_limits<int64_t>::max()};
 Table breakdown(const ModelMemoryRow& row) {
   const ModelMemory& memory = row.memory;
   Table table{.title = fmt::format("{}, {}: the worst moment, {}", info(row.workload.mode).name,
-                                   info(row.scenario).name, memory.worst_moment),
+                                   info(row.scenario).name, memory.peak_moment),
               .columns = {"tensors", "bytes", "size", "share"},
               .rows = {}};
   std::vector<const HeldMemory*> others = {&memory.at_begin};

@@ -261,7 +261,7 @@ class Memory final : public Study {
                             .seed = shared.seed,
                             .measure = measure_ || axes_.sizes.empty(),
                             .settings = run.settings,
-                            .keep_on_host = room_to_keep(run.device),
+                            .keep_on_host = host_cache_budget(run.device),
                             .interrupted = run.interrupted,
                             .stage = run.stage};
     if (!axes_.sizes.empty()) options.settings["optimizer"] = axes_.optimizer;

@@ -20,7 +20,7 @@ constexpr const char* kHeadsKey = "heads";  // in the metadata of a file
 
 }  // namespace
 
-Bytes room_to_keep(const Device& device) {
+Bytes host_cache_budget(const Device& device) {
   if (!device.has_own_memory()) return {};
   return {collect_machine_facts().memory_available.count / 4};
 }

@@ -25,7 +25,7 @@ struct ModelInputOptions {
 
 // Returns a value for `keep`: a quarter of the available host memory beside a GPU; 0 on a CPU,
 // which would hold the parameters twice.
-Bytes room_to_keep(const Device& device);
+Bytes host_cache_budget(const Device& device);
 
 // Throws a usage error if the file does not hold the parameters of this model.
 void check_model_weights(const std::filesystem::path& path, const TransformerConfig& config);

@@ -187,7 +187,7 @@ class Model final : public Study {
     options.settings["optimizer"] = axes_.optimizer;
     if (axes_.max_norm > 0) options.settings["max_norm"] = axes_.max_norm;
     if (!weights_.empty()) options.settings["weights"] = weights_;
-    options.keep_on_host = room_to_keep(run.device);
+    options.keep_on_host = host_cache_budget(run.device);
     return options;
   }
 

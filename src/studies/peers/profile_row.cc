@@ -64,14 +64,14 @@ std::optional<Record> run_worker_profile(Worker& worker, WorkerTensors& tensors,
     record.device_before = device_state(device);
     const Json answer = ask_worker(worker, request);
     record.device_after = device_state(device);
-    const OpenedRow row = worker.understood([&] { return read_opened(answer); });
+    const OpenedRow row = worker.parse_or_end([&] { return read_opened(answer); });
     OpenedProfile opened =
-        worker.understood([&] { return read_opened_profile(answer, schedule.active); });
+        worker.parse_or_end([&] { return read_opened_profile(answer, schedule.active); });
     Profile& profile = opened.profile;
     profile.has_queue = device.has_queue();
     for (int number = 0; number < opened.steps; ++number) {
       const Json step = ask_worker(worker, {{"do", "step"}, {"number", number}});
-      worker.understood([&] { read_profile_step(step, profile); });
+      worker.parse_or_end([&] { read_profile_step(step, profile); });
     }
     ask_worker(worker, {{"do", "close"}});
     profile.traced_step_ms = median_step_ms(profile);

@@ -24,7 +24,7 @@ void WorkerSamples::fetch() {
   constexpr double kBatchSeconds = 0.25;
   const double begin = monotonic_s();
   const Json answer = ask_worker(worker_, {{"do", "sample"}, {"count", count_}});
-  batch_ = worker_.understood([&] { return read_samples(answer, series_); });
+  batch_ = worker_.parse_or_end([&] { return read_samples(answer, series_); });
   at_ = 0;
   left_ = std::max(1, left_ - count_);
   const double each = (monotonic_s() - begin) / count_;
@@ -65,7 +65,7 @@ std::optional<Record> run_worker_row(Worker& worker, WorkerTensors& tensors, Dev
     request.update({{"gradients", row.gradients}, {"results", options.verify}});
     request.update(row.request);
     const Json answer = ask_worker(worker, request);
-    const OpenedRow opened = worker.understood([&] { return read_opened(answer); });
+    const OpenedRow opened = worker.parse_or_end([&] { return read_opened(answer); });
     record.memory.before_backward = opened.memory.before_backward;
     record.memory.peak = opened.memory.peak;
     record.memory.process_peak_growth = opened.memory.process_peak_growth;

@@ -20,7 +20,7 @@ std::optional<Record> run_worker_text(Worker& worker, Device& device, const Peer
                     {"dtype", info(text.dtype).name},
                     {"results", false}});
     const Json answer = ask_worker(worker, request);
-    const OpenedRow opened = worker.understood([&] { return read_opened(answer); });
+    const OpenedRow opened = worker.parse_or_end([&] { return read_opened(answer); });
     record.memory.peak = opened.memory.peak;
     record.memory.process_peak_growth = opened.memory.process_peak_growth;
     WorkerSamples samples(worker, 2, text.protocol);
@@ -28,7 +28,7 @@ std::optional<Record> run_worker_text(Worker& worker, Device& device, const Peer
                [&](std::span<double> phase_ms) { samples.next(phase_ms); });
     const Json written = ask_worker(worker, {{"do", "decode"}});
     const DecodedText decoded =
-        worker.understood([&] { return read_decoded(written, text.new_tokens); });
+        worker.parse_or_end([&] { return read_decoded(written, text.new_tokens); });
     if (!decoded.step_ms.empty())
       record.series.push_back({"decode", summarize(decoded.step_ms), decoded.step_ms});
     record.metrics = Json{{"tokens", decoded.tokens},

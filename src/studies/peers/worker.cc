@@ -43,10 +43,10 @@ void Worker::lost(const std::string& how) {
               fmt::format("{} {}{}", options_.name, how, said.empty() ? "" : ": " + said));
 }
 
-std::optional<Json> Worker::ask(const Json& request, double patience_s) {
+std::optional<Json> Worker::ask(const Json& request, double time_limit_s) {
   process_.write_line(request.dump());  // if it has ended, the missing answer shows that
   const ChildProcess::Reply reply = process_.read_line(
-      {.seconds = patience_s, .interrupted = options_.interrupted, .most_bytes = kMaxLineBytes});
+      {.seconds = time_limit_s, .interrupted = options_.interrupted, .most_bytes = kMaxLineBytes});
   switch (reply.outcome) {
     case ChildProcess::Outcome::line:
       break;
@@ -56,7 +56,7 @@ std::optional<Json> Worker::ask(const Json& request, double patience_s) {
       return std::nullopt;
     case ChildProcess::Outcome::too_slow:
       process_.end(0);
-      lost(fmt::format("hangs: no answer within {:g} s; it was ended", patience_s));
+      lost(fmt::format("hangs: no answer within {:g} s; it was ended", time_limit_s));
     case ChildProcess::Outcome::ended: {
       constexpr double kToEnd = 5;
       const std::string ending = process_.end(kToEnd);
@@ -66,7 +66,7 @@ std::optional<Json> Worker::ask(const Json& request, double patience_s) {
       process_.end(0);
       lost(fmt::format("answered with a line longer than {}", to_string(Bytes{kMaxLineBytes})));
   }
-  WorkerAnswer answer = understood([&] { return parse_answer(reply.line); });
+  WorkerAnswer answer = parse_or_end([&] { return parse_answer(reply.line); });
   usable_ = !answer.leave;
   if (answer.refusal) throw *answer.refusal;
   return std::move(answer.values);

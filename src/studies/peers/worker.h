@@ -19,7 +19,7 @@ struct WorkerOptions {
   std::string name;                // in messages: "the torch worker"
   std::vector<std::string> words;  // its command line
   std::map<std::string, std::string> environment = {};
-  double patience_s = 600;  // limit for one answer; then the process is ended
+  double time_limit_s = 600;  // limit for one answer; then the process is ended
   std::function<bool()> interrupted = {};
 };
 
@@ -30,12 +30,12 @@ class Worker {
   // Sends one request and returns the answer, or nullopt if interrupted, which ends the worker.
   // Throws the worker's refusals: out_of_memory, unsupported, wrong_result, or environment for a
   // row that could not be measured; also environment if the worker ends or exceeds its limit.
-  std::optional<Json> ask(const Json& request) { return ask(request, options_.patience_s); }
-  std::optional<Json> ask(const Json& request, double patience_s);
+  std::optional<Json> ask(const Json& request) { return ask(request, options_.time_limit_s); }
+  std::optional<Json> ask(const Json& request, double time_limit_s);
   // Returns the result of `read`, which parses an answer. If it throws, the worker is unusable and
   // the error names it.
   template <class Read>
-  auto understood(const Read& read) {
+  auto parse_or_end(const Read& read) {
     try {
       return read();
     } catch (const Error& error) {

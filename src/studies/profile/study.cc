@@ -179,7 +179,7 @@ class ProfileCommand final : public Study {
                                 .stage = run.stage};
     if (!axes_.attention) options.settings["optimizer"] = axes_.model.optimizer;
     if (axes_.model.max_norm > 0) options.settings["max_norm"] = axes_.model.max_norm;
-    options.keep_on_host = room_to_keep(run.device);
+    options.keep_on_host = host_cache_budget(run.device);
     return options;
   }
 

@@ -82,7 +82,7 @@ class OwnProcesses final : public RankGroup {
   void run(const Json& request, Record& record) override {
     ranks_.write_line(request.dump());
     while (true) {
-      const std::optional<std::string> line = ranks_.read_line({.seconds = options_.patience_s,
+      const std::optional<std::string> line = ranks_.read_line({.seconds = options_.time_limit_s,
                                                                 .interrupted = options_.interrupted,
                                                                 .most_bytes = kMostAnswer});
       if (!line) throw Interrupted();
@@ -119,7 +119,7 @@ class MpiProcesses final : public RankGroup {
   void run(const Json& request, Record& record) override {
     if (!launcher_.write_line(request.dump())) lost();
     while (true) {
-      const ChildProcess::Reply reply = launcher_.read_line({.seconds = options_.patience_s,
+      const ChildProcess::Reply reply = launcher_.read_line({.seconds = options_.time_limit_s,
                                                              .interrupted = options_.interrupted,
                                                              .most_bytes = kMostAnswer});
       if (reply.outcome == ChildProcess::Outcome::interrupted) throw Interrupted();

@@ -36,7 +36,7 @@ std::exception_ptr cause_of(std::span<const std::exception_ptr> failures);
 
 struct RankGroupOptions {
   std::function<bool()> interrupted = {};
-  double patience_s = 3600;  // the time limit of one row
+  double time_limit_s = 3600;  // the time limit of one row
 };
 // Throws an unsupported error for a backend that is not available.
 std::unique_ptr<RankGroup> make_rank_group(const std::string& backend, int ranks,

@@ -35,7 +35,7 @@ void take_results(Record answer, Record& record) {
   if (answer.memory.predicted_peak) record.memory.predicted_peak = answer.memory.predicted_peak;
 }
 
-std::vector<double> gathered(Communicator& communicator, double mine) {
+std::vector<double> all_gather_values(Communicator& communicator, double mine) {
   std::vector<double> all(static_cast<size_t>(communicator.size()));
   double& place = all[static_cast<size_t>(communicator.rank())];
   place = mine;
@@ -47,7 +47,7 @@ std::vector<double> gathered(Communicator& communicator, double mine) {
   return all;
 }
 
-bool goes_on(Communicator& communicator, bool on) {
+bool broadcast_continue(Communicator& communicator, bool on) {
   int32_t word = on ? 1 : 0;
   communicator.run({.kind = CollectiveKind::broadcast,
                     .dtype = DType::i32,

@@ -26,9 +26,9 @@ const RankTask& find_task(const Json& request);  // throws a usage error
 void take_results(Record answer, Record& record);
 
 // Returns the value of each rank, on all ranks.
-std::vector<double> gathered(Communicator& communicator, double mine);
+std::vector<double> all_gather_values(Communicator& communicator, double mine);
 // Returns the `on` of rank 0, on all ranks.
-bool goes_on(Communicator& communicator, bool on);
+bool broadcast_continue(Communicator& communicator, bool on);
 
 // Write and read a protocol in a request.
 void add_protocol(Json& request, const Protocol& protocol);
