@@ -141,13 +141,7 @@ Axis linear_axis(std::string label, Quantity quantity, std::span<const double> v
   for (const double value : usable(values, false)) high = std::max(high, value);
   if (high <= 0) high = 1;
   // Bytes are rounded in binary units, or ticks would read 953.7 MiB.
-  double unit = 1;
-  if (quantity == Quantity::bytes)
-    for (const Prefix& prefix : kBytes)
-      if (high >= prefix.factor) {
-        unit = prefix.factor;
-        break;
-      }
+  const double unit = quantity == Quantity::bytes ? prefix_for(kBytes, high).factor : 1;
   const double rough = high / unit / 5, power = std::pow(10, std::floor(std::log10(rough)));
   double step = 10 * power;
   for (const double candidate : {1.0, 2.0, 5.0})

@@ -59,7 +59,7 @@ std::string footer_of(const ReportContext& context) {
 }
 
 // Cuts a list of sentences to a readable length.
-void keep_readable(std::vector<std::string>& sentences) {
+void limit_sentences(std::vector<std::string>& sentences) {
   constexpr size_t kMost = 24;
   if (sentences.size() <= kMost) return;
   const size_t dropped = sentences.size() - kMost;
@@ -186,7 +186,7 @@ ReportDocument make_report(const ReportInput& input) {
                           .summary = summary_sentences(context),
                           .sections = {},
                           .footer = footer_of(context)};
-  keep_readable(document.summary);
+  limit_sentences(document.summary);
   std::vector<MakeSection> sections = {comparison_section};
   sections.insert(sections.end(), input.sections.begin(), input.sections.end());
   sections.insert(sections.end(), {trust_section, rows_section, machine_section, problems_section});
@@ -194,7 +194,7 @@ ReportDocument make_report(const ReportInput& input) {
   for (const MakeSection make : sections) {
     ReportSection section = make(context);
     if (section.empty()) continue;
-    keep_readable(section.sentences);
+    limit_sentences(section.sentences);
     for (ReportView& view : section.views)
       for (Chart& chart : view.charts) {
         hold_intervals(chart);

@@ -15,7 +15,7 @@ constexpr SeriesColour kImplementations[] = {
     {"#b4530a", "#f2a65a"}, {"#1d5fa8", "#6db1f2"}, {"#0f7b5f", "#4fd0a5"},
     {"#8a3d8f", "#d996dd"}, {"#a3820a", "#e6cf5c"}, {"#b3305a", "#f08aa9"},
     {"#4c5560", "#b6bfca"}, {"#3f7d1e", "#9bd66f"}, {"#5a4fcf", "#a9a2ff"}};
-// Muted, as they fill areas.
+// Of tensors and kinds of work; muted, as they fill areas.
 constexpr SeriesColour kTensors[] = {
     {"#7c9cc4", "#4f6f99"}, {"#d9a878", "#96714a"}, {"#8fb58a", "#5c8257"}, {"#c48fa4", "#8d5b70"},
     {"#b3a9d3", "#746a9b"}, {"#cfc27a", "#8e834a"}, {"#86bcbd", "#4f8586"}, {"#c9b5a0", "#84705c"},
@@ -28,41 +28,44 @@ struct Own {
 constexpr Own kOwn[] = {{"naive", 0}, {"flash", 1}, {"compiled", 2}, {"vanilla", 3},
                         {"tiled", 4}, {"simd", 5},  {"library", 6},  {"fused", 7}};
 
+struct NamedPalette {
+  char letter;
+  std::span<const SeriesColour> colours;
+};
+constexpr NamedPalette kPalettes[] = {{'c', kImplementations}, {'t', kTensors}, {'g', kGreys}};
+
+struct PalettePlace {
+  const NamedPalette& palette;
+  size_t index;
+};
+
+PalettePlace palette_place(const ChartSeries& series) {
+  if (series.colour < 0)
+    return {kPalettes[2],
+            std::min(static_cast<size_t>(-(series.colour + 1)), std::size(kGreys) - 1)};
+  const NamedPalette& palette = kPalettes[series.palette == ChartSeries::Palette::tensors ? 1 : 0];
+  return {palette, static_cast<size_t>(series.colour) % palette.colours.size()};
+}
+
 }  // namespace
 
 std::span<const SeriesColour> implementation_colours() {
   return kImplementations;
 }
 
-std::span<const SeriesColour> tensor_colours() {
-  return kTensors;
-}
-
 const SeriesColour& colour_of(const ChartSeries& series) {
-  if (series.colour < 0)
-    return kGreys[std::min(static_cast<size_t>(-(series.colour + 1)), std::size(kGreys) - 1)];
-  const auto palette =
-      series.palette == ChartSeries::Palette::tensors ? tensor_colours() : implementation_colours();
-  return palette[static_cast<size_t>(series.colour) % palette.size()];
+  const auto [palette, index] = palette_place(series);
+  return palette.colours[index];
 }
 
 std::string colour_class(const ChartSeries& series) {
-  if (series.colour < 0)
-    return fmt::format(
-        "g{}", std::min<size_t>(static_cast<size_t>(-(series.colour + 1)), std::size(kGreys) - 1));
-  return series.palette == ChartSeries::Palette::tensors
-             ? fmt::format("t{}", static_cast<size_t>(series.colour) % std::size(kTensors))
-             : fmt::format("c{}", static_cast<size_t>(series.colour) % std::size(kImplementations));
+  const auto [palette, index] = palette_place(series);
+  return fmt::format("{}{}", palette.letter, index);
 }
 
 std::string palette_css() {
-  struct Named {
-    char letter;
-    std::span<const SeriesColour> colours;
-  };
-  const Named all[] = {{'c', kImplementations}, {'t', kTensors}, {'g', kGreys}};
   std::string light, dark;
-  for (const Named& named : all)
+  for (const NamedPalette& named : kPalettes)
     for (size_t i = 0; i < named.colours.size(); ++i) {
       light += fmt::format(".{}{}{{color:{}}}", named.letter, i, named.colours[i].light);
       dark += fmt::format(".{}{}{{color:{}}}", named.letter, i, named.colours[i].dark);

@@ -14,9 +14,7 @@ struct SeriesColour {
   std::string_view dark;
 };
 
-// Tensors and kinds of work share a palette of their own.
 std::span<const SeriesColour> implementation_colours();
-std::span<const SeriesColour> tensor_colours();
 
 const SeriesColour& colour_of(const ChartSeries& series);
 // The CSS class of the series: "c3", "t0", "g1".

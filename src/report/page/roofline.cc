@@ -98,7 +98,7 @@ std::string in_words(const std::string& machine, const PathDots& path) {
   std::string text = view + ":";
   if (best)
     text += fmt::format(" closest to the roof is {} {} ({}) with {:.0f} %{}.",
-                        shown(best->record->implementation, 40), pass_words(best->series),
+                        shown(best->record->implementation, 40), phase_words(best->series),
                         size_words(*best->record), 100 * best->share(), width_words(*best));
   if (const std::string bounds = bounds_words(path.dots, /*with_advice=*/true);
       ceilings.bytes_per_s && !bounds.empty())
@@ -119,7 +119,7 @@ std::string in_words(const std::string& machine, const PathDots& path) {
   return text;
 }
 
-std::string passes_words(size_t count) {
+std::string phases_words(size_t count) {
   return fmt::format("{} measured {}", count, count == 1 ? "pass" : "passes");
 }
 
@@ -188,12 +188,12 @@ void answer_roofline(const ReportContext& context, const RooflineMachine& machin
       std::ranges::count_if(all, [](const RooflineDot* dot) { return dot->roof.has_value(); });
   if (held == 0) {
     section.answer = fmt::format("{} has no ceiling to hold {} against.", machine.name,
-                                 passes_words(all.size()));
+                                 phases_words(all.size()));
     return;
   }
   if (!best) {
     section.answer = fmt::format("{} of {} with a known ceiling {} above it.",
-                                 passes_words(static_cast<size_t>(held)), machine.name,
+                                 phases_words(static_cast<size_t>(held)), machine.name,
                                  held == 1 ? "runs" : "all run");
     section.certainty.why = is_measured ? "The ceilings were measured on this machine."
                                         : "The ceilings are those of data sheets.";
@@ -201,8 +201,8 @@ void answer_roofline(const ReportContext& context, const RooflineMachine& machin
   }
   section.answer =
       fmt::format("Of {} {}; the closest, {} {} ({}), reaches {:.0f} % of {}{}.{}",
-                  passes_words(placed_among(all)), bounds_words(all, /*with_advice=*/false),
-                  shown(best->record->implementation, 40), pass_words(best->series),
+                  phases_words(placed_among(all)), bounds_words(all, /*with_advice=*/false),
+                  shown(best->record->implementation, 40), phase_words(best->series),
                   shown(short_size(*best->record), 48), 100 * best->share(), dot_bound(*best).roof,
                   width_words(*best), attention_words(context, machine));
   section.certainty = certainty_of_times(
@@ -223,7 +223,7 @@ ReportTable bounds_table(const std::vector<RooflineMachine>& machines) {
           table.rows.push_back(
               {{work_of(*dot->record), {}},
                {shown(dot->record->implementation, 60), {}},
-               {pass_words(dot->series), {}},
+               {phase_words(dot->series), {}},
                {size_words(*dot->record), {}},
                {figures_text(dot->intensity), dot->intensity},
                {quantity_text(Quantity::flops_per_s, dot->flops_per_s), dot->flops_per_s},
@@ -239,7 +239,7 @@ ReportSection roofline_section(const ReportContext& context) {
   const std::vector<RooflineMachine> machines = machines_of(context);
   for (const RooflineMachine& machine : machines) {
     if (section.views.size() + 3 > kMostViews) break;
-    Chart chart = roofline_chart(context, machine, RooflineOf::passes);
+    Chart chart = roofline_chart(context, machine, RooflineOf::phases);
     if (chart.series.empty()) continue;
     if (section.answer.empty()) answer_roofline(context, machine, section);
     Chart others = beside_others(machine, chart);

@@ -21,7 +21,7 @@ constexpr size_t kMostPoints = 400;  // of one series
 // The tooltip: work, size, predicted and measured time, rate, and what bounds the dot.
 std::string dot_text(const RooflineDot& dot, const ChartPoint& point) {
   const double ms = median_of(*dot.record, dot.series).value_or(0);
-  std::string text = fmt::format("{} {}, {}: ", work_of(*dot.record), pass_words(dot.series),
+  std::string text = fmt::format("{} {}, {}: ", work_of(*dot.record), phase_words(dot.series),
                                  size_words(*dot.record));
   if (dot.roof)
     text += fmt::format("predicted at least {}, ",
@@ -233,7 +233,7 @@ void name_dots(const ReportContext& context, const RooflineMachine& machine, Cha
       for (ChartPoint& point : series.points)
         if (point.label.empty() && point.x == dot->intensity && point.y == dot->flops_per_s &&
             series.name == shown(dot->record->implementation, 40))
-          point.label = fmt::format("{} {} {}{}", series.name, pass_words(dot->series),
+          point.label = fmt::format("{} {} {}{}", series.name, phase_words(dot->series),
                                     shown(short_size(*dot->record), 48),
                                     dot->roof ? fmt::format(", {:.0f} %", 100 * dot->share()) : "");
 }

@@ -22,7 +22,7 @@ struct RooflineMachine {
 };
 
 // What the dots are: measured phases, or kernels of profiled steps.
-enum class RooflineOf { passes, kernels };
+enum class RooflineOf { phases, kernels };
 Chart roofline_chart(const ReportContext& context, const RooflineMachine& machine, RooflineOf of);
 
 // The same dots below the data-sheet roofs of GPUs, most of which are hidden at first.

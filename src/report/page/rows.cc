@@ -193,7 +193,7 @@ std::string key_words(std::string_view key) {
   return text;
 }
 
-std::string pass_words(std::string_view series) {
+std::string phase_words(std::string_view series) {
   return series == "fwd_bwd" ? "forward and backward" : key_words(series);
 }
 

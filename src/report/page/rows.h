@@ -103,7 +103,7 @@ std::string study_title(const ReportContext& context, std::string_view study);
 // "batch size" of the key "batch_size".
 std::string key_words(std::string_view key);
 // The words for a phase: "forward and backward" for the series "fwd_bwd".
-std::string pass_words(std::string_view series);
+std::string phase_words(std::string_view series);
 // From 1 on at least three significant figures, else two: "4030", "85.3", "0.25".
 std::string figures_text(double value);
 // "a, b and c".

@@ -172,7 +172,7 @@ void about_roof(const ReportContext& context, Sentences& out) {
     out.push_back(
         fmt::format("Distance to the roof: the best pass is {} {} with {}, {:.0f} % of what "
                     "the machine allows at its intensity ({}).",
-                    shown(best->record->implementation, 40), pass_words(best->series),
+                    shown(best->record->implementation, 40), phase_words(best->series),
                     quantity_text(Quantity::flops_per_s, best->flops_per_s),
                     100 * best->flops_per_s / *best->roof, best->path));
   if (above > 0)

@@ -41,8 +41,6 @@ class SvgPicture {
  public:
   explicit SvgPicture(const SvgFrame& frame) : frame_(frame) {}
 
-  const SvgFrame& frame() const { return frame_; }
-
   // Elements in neutral colours.
   void grid(double x1, double y1, double x2, double y2);
   void rule(double x1, double y1, double x2, double y2, bool is_dashed = false);

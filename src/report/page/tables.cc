@@ -5,7 +5,6 @@
 #include <array>
 #include <cmath>
 #include <map>
-#include <set>
 
 #include "measure/record_values.h"
 #include "measure/statistics.h"
@@ -47,14 +46,10 @@ std::vector<std::string> columns_of(const std::string& study,
     if (study == listed.study) keys.assign(listed.keys.begin(), listed.keys.end());
   if (!keys.empty()) return keys;
   constexpr size_t kMostColumns = 8;
-  std::map<std::string, std::set<std::string>> values;
   for (const Record* record : rows) {
     if (!record->workload.is_object()) continue;
-    for (const auto& [key, value] : record->workload.items()) {
-      if (!values.contains(key) && keys.size() == kMostColumns) continue;
-      if (values[key].empty()) keys.push_back(key);
-      values[key].insert(text_at(record->workload, key.c_str()));
-    }
+    for (const auto& [key, value] : record->workload.items())
+      if (keys.size() < kMostColumns && !std::ranges::count(keys, key)) keys.push_back(key);
   }
   return keys;
 }
@@ -160,7 +155,7 @@ ReportTable rows_table(const ReportContext& context, const std::string& study,
     std::vector<ReportCell> row = {{shown(record.implementation, 60), {}}};
     for (const std::string& key : keys) row.push_back(text_cell(value_at(record, key)));
     if (!one_device) row.push_back({shown(record.device, 20), {}});
-    row.push_back({series ? pass_words(series->name) : "", {}});
+    row.push_back({series ? phase_words(series->name) : "", {}});
     const auto median = series ? median_of(record, series->name) : std::nullopt;
     row.push_back(milliseconds_cell(median));
     row.push_back(number_cell(

@@ -257,11 +257,8 @@ std::vector<std::string> comparison_sentences(const Comparison& comparison) {
 
 std::string comparison_markdown(const Comparison& comparison) {
   std::string text = "# Comparison\n\n" + to_markdown(comparison_table(comparison)) + "\n";
-  for (const std::string& sentence : comparison_sentences(comparison)) {
-    // A table of one cell escapes the sentence.
-    const std::string line = to_markdown({.columns = {sentence}});
-    text += "- " + line.substr(2, line.find(" |\n") - 2) + "\n";
-  }
+  for (const std::string& sentence : comparison_sentences(comparison))
+    text += "- " + markdown_text(sentence) + "\n";
   return text;
 }
 

@@ -5,29 +5,9 @@
 #include <algorithm>
 
 #include "report/page/answers.h"
+#include "report/terminal/table.h"
 
 namespace ridgeline {
-namespace {
-
-constexpr size_t kIndent = 2;
-
-// Wraps a paragraph; lines after the first are indented.
-std::vector<std::string> wrapped(const std::string& text, size_t width) {
-  std::vector<std::string> lines = {""};
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find(' ', at), text.size());
-    const std::string word = text.substr(at, end - at);
-    const bool is_new = lines.back().empty() || lines.back() == std::string(kIndent, ' ');
-    if (!is_new && lines.back().size() + 1 + word.size() > width)
-      lines.push_back(std::string(kIndent, ' ') + word);
-    else
-      lines.back() += (is_new ? "" : " ") + word;
-    at = end + 1;
-  }
-  return lines;
-}
-
-}  // namespace
 
 std::string story_text(const ReportDocument& document, size_t width, size_t lines) {
   struct Paragraph {

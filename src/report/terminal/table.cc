@@ -162,21 +162,8 @@ Table without(Table table, const std::vector<std::string>& names) {
   return table;
 }
 
-// Breaks a sentence between words into lines of at most `width` characters.
 std::string folded(const std::string& text, size_t width) {
-  std::string out, line;
-  for (size_t at = 0; at < text.size();) {
-    const size_t space = std::min(text.find(' ', at), text.size());
-    const std::string word = text.substr(at, space - at);
-    if (width > 0 && !line.empty() && line.size() + 1 + word.size() > width) {
-      out += line + "\n";
-      line = std::string(kGap) + word;
-    } else {
-      line += (at == 0 ? "" : " ") + word;
-    }
-    at = space + 1;
-  }
-  return out + line + "\n";
+  return fmt::format("{}\n", fmt::join(wrapped(text, width), "\n"));
 }
 
 std::string left_out_line(const std::vector<std::string>& left_out, const TextOptions& options) {
@@ -190,6 +177,20 @@ std::string left_out_line(const std::vector<std::string>& left_out, const TextOp
 }
 
 }  // namespace
+
+std::vector<std::string> wrapped(const std::string& text, size_t width) {
+  std::vector<std::string> lines = {""};
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find(' ', at), text.size());
+    const std::string word = text.substr(at, end - at);
+    if (width > 0 && !lines.back().empty() && lines.back().size() + 1 + word.size() > width)
+      lines.push_back(std::string(kGap) + word);
+    else
+      lines.back() += (at == 0 ? "" : " ") + word;
+    at = end + 1;
+  }
+  return lines;
+}
 
 std::string to_text(const Table& whole, const TextOptions& options) {
   Table table = whole;

@@ -36,6 +36,10 @@ std::string to_terminal(const Table& table, const std::filesystem::path& whole_i
 size_t terminal_width(int descriptor);
 inline constexpr size_t kWidthElsewhere = 120;  // where the output is a file or a pipe
 
+// Breaks a sentence between words into lines of at most `width` characters; 0: one line. Lines
+// after the first are indented.
+std::vector<std::string> wrapped(const std::string& text, size_t width);
+
 // Returns a pipe table below the title; characters special to Markdown or HTML are escaped.
 std::string to_markdown(const Table& table);
 

@@ -123,7 +123,7 @@ class RowTable {
 
 // A table is set up when it is first opened, as most stay folded.
 const tables = [];
-const enliven = (block) => {
+const setUp = (block) => {
   if (block.table) return;
   block.table = new RowTable(block);
   tables.push(block.table);
@@ -132,6 +132,6 @@ const enliven = (block) => {
 let highlighted = null;
 for (const block of document.querySelectorAll(".rows")) {
   const fold = block.closest("details");
-  if (!fold || fold.open) enliven(block);
-  else fold.addEventListener("toggle", () => enliven(block), {once: true});
+  if (!fold || fold.open) setUp(block);
+  else fold.addEventListener("toggle", () => setUp(block), {once: true});
 }
