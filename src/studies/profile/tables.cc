@@ -38,64 +38,6 @@ double kernel_names(const Record& record) {
   return static_cast<double>(names.size());
 }
 
-}  // namespace
-
-Table profile_csv(std::span<const Record> records) {
-  Table table{.title = "profile", .columns = {std::begin(kProfileSizes), std::end(kProfileSizes)}};
-  table.columns.insert(table.columns.end(), {"implementation",
-                                             "device",
-                                             "by",
-                                             "name",
-                                             "category",
-                                             "phase",
-                                             "scope",
-                                             "kernels",
-                                             "invocations",
-                                             "total_ms",
-                                             "mean_us",
-                                             "share_pct",
-                                             "flops_per_s",
-                                             "bytes_per_s",
-                                             "roof_pct",
-                                             "predicted_us",
-                                             "prediction_error_pct",
-                                             "imbalance_pct",
-                                             "source",
-                                             "status",
-                                             "error"});
-  const size_t folds_end = table.columns.size() - 3;
-  table.columns.insert(table.columns.end(), kUtilisationCsv.begin(), kUtilisationCsv.end());
-  for (const Record* record : profile_rows(records)) {
-    std::vector<std::string> identity;
-    for (const char* key : kProfileSizes) identity.push_back(text_of(record->workload, key));
-    identity.insert(identity.end(), {record->implementation, record->device});
-    const auto add = [&](std::vector<std::string> cells) {
-      std::vector<std::string> row = identity;
-      row.insert(row.end(), cells.begin(), cells.end());
-      row.resize(folds_end);
-      row.insert(row.end(), {record->metrics ? text_of(*record->metrics, "source") : "",
-                             std::string(status_csv_word(record->status)), record->error});
-      for (std::string& text : utilisation_csv(utilization_in(*record)))
-        row.push_back(std::move(text));
-      table.rows.push_back(std::move(row));
-    };
-    bool has_folds = false;
-    for (const char* by : kCsvFolds)
-      for (const FoldRow& row : fold_rows(*record, by)) {
-        has_folds = true;
-        add({by, row.key, row.category, row.phase, row.scope, cell(row.kernels),
-             cell(row.invocations), cell(row.total_ms), cell(row.mean_us),
-             cell(row.share, "{:.6g}", 100), cell(row.flops_per_s), cell(row.bytes_per_s),
-             cell(row.roof_share, "{:.6g}", 100), cell(row.predicted_us),
-             cell(row.prediction_error, "{:.6g}", 100), cell(row.imbalance, "{:.6g}", 100)});
-      }
-    if (!has_folds) add({});
-  }
-  return table;
-}
-
-namespace {
-
 struct FoldColumn {
   std::string name;
   std::function<std::string(const FoldRow&)> text;
@@ -156,6 +98,60 @@ std::string not_counted(const Json* unsupported) {
 }
 
 }  // namespace
+
+Table profile_csv(std::span<const Record> records) {
+  Table table{.title = "profile", .columns = {std::begin(kProfileSizes), std::end(kProfileSizes)}};
+  table.columns.insert(table.columns.end(), {"implementation",
+                                             "device",
+                                             "by",
+                                             "name",
+                                             "category",
+                                             "phase",
+                                             "scope",
+                                             "kernels",
+                                             "invocations",
+                                             "total_ms",
+                                             "mean_us",
+                                             "share_pct",
+                                             "flops_per_s",
+                                             "bytes_per_s",
+                                             "roof_pct",
+                                             "predicted_us",
+                                             "prediction_error_pct",
+                                             "imbalance_pct",
+                                             "source",
+                                             "status",
+                                             "error"});
+  const size_t folds_end = table.columns.size() - 3;
+  table.columns.insert(table.columns.end(), kUtilisationCsv.begin(), kUtilisationCsv.end());
+  for (const Record* record : profile_rows(records)) {
+    std::vector<std::string> identity;
+    for (const char* key : kProfileSizes) identity.push_back(text_of(record->workload, key));
+    identity.insert(identity.end(), {record->implementation, record->device});
+    const auto add = [&](std::vector<std::string> cells) {
+      std::vector<std::string> row = identity;
+      row.insert(row.end(), cells.begin(), cells.end());
+      row.resize(folds_end);
+      row.insert(row.end(), {record->metrics ? text_of(*record->metrics, "source") : "",
+                             std::string(status_csv_word(record->status)), record->error});
+      for (std::string& text : utilisation_csv(utilization_in(*record)))
+        row.push_back(std::move(text));
+      table.rows.push_back(std::move(row));
+    };
+    bool has_folds = false;
+    for (const char* by : kCsvFolds)
+      for (const FoldRow& row : fold_rows(*record, by)) {
+        has_folds = true;
+        add({by, row.key, row.category, row.phase, row.scope, cell(row.kernels),
+             cell(row.invocations), cell(row.total_ms), cell(row.mean_us),
+             cell(row.share, "{:.6g}", 100), cell(row.flops_per_s), cell(row.bytes_per_s),
+             cell(row.roof_share, "{:.6g}", 100), cell(row.predicted_us),
+             cell(row.prediction_error, "{:.6g}", 100), cell(row.imbalance, "{:.6g}", 100)});
+      }
+    if (!has_folds) add({});
+  }
+  return table;
+}
 
 Table profile_folds(const Record& record, std::string_view by, size_t top) {
   const std::vector<FoldRow> all = fold_rows(record, by);

@@ -110,6 +110,20 @@ TEST_F(PrecisionRows, ModelsAreRowsOfTheModelStudyBesideFp32) {
   EXPECT_NE(joined(precision_notes(records)).find("mixed against fp32"), std::string::npos);
 }
 
+TEST_F(PrecisionRows, TheAnswerOfAReportIsTheConclusionFromItsSums) {
+  using enum FloatFormat;
+  ReportInput input;
+  for (const FloatFormat sums : {fp32, fp16})
+    input.records.push_back(
+        run(RoundedReduction{.op = ReducedOp::repeated, .values = fp16, .accumulator = sums}));
+  const ReportSection section = precision_section(report_context(input));
+  EXPECT_TRUE(section.answer.starts_with("The accumulator matters more than the values: "));
+  EXPECT_TRUE(section.answer.ends_with(" in an fp16 sum as in an fp32 one.")) << section.answer;
+  input.records.pop_back();
+  EXPECT_EQ(precision_section(report_context(input)).answer,
+            precision_notes(input.records).front() + ".");
+}
+
 TEST_F(PrecisionRows, AReportHasChartsOfErrorsAndTables) {
   using enum FloatFormat;
   ReportInput input;
