@@ -263,9 +263,6 @@ ReportContext report_context(const ReportInput& input) {
   context.dots = roofline_dots(context);
   for (size_t i = 0; i < context.dots.size(); ++i)
     context.first_dot.try_emplace(context.dots[i].record, i);
-  for (const Record* record : context.rows)
-    if (!context.length_studies.contains(record->study))
-      context.length_studies[record->study] = make_length_study(context, record->study);
   return context;
 }
 
@@ -288,9 +285,10 @@ std::string listed(const std::vector<std::string>& words) {
 }
 
 const LengthStudy& length_study(const ReportContext& context, std::string_view study) {
-  static const LengthStudy kNone;
-  const auto found = context.length_studies.find(study);
-  return found == context.length_studies.end() ? kNone : found->second;
+  auto known = context.length_studies->find(study);
+  if (known == context.length_studies->end())
+    known = context.length_studies->emplace(study, make_length_study(context, study)).first;
+  return known->second;
 }
 
 std::string baseline_of(const std::vector<std::string>& implementations) {

@@ -65,6 +65,8 @@ struct LengthStudy {
   bool all_shown = true;  // false: groups leave implementations out
 };
 
+using LengthStudies = std::map<std::string, LengthStudy, std::less<>>;  // by name, made on demand
+
 struct ReportContext {
   const ReportInput& input;
   std::vector<const Record*> rows;          // without those that a later one replaced
@@ -74,7 +76,7 @@ struct ReportContext {
   std::shared_ptr<Verdicts> verdicts = {};  // of pairs of these rows
   std::vector<RooflineDot> dots = {};       // of these rows, in their order
   std::map<const Record*, size_t> first_dot = {};
-  std::map<std::string, LengthStudy, std::less<>> length_studies = {};  // by name
+  std::shared_ptr<LengthStudies> length_studies = std::make_shared<LengthStudies>();
 
   int colour(const std::string& implementation) const;
   // Returns null if the row has no cost or no time.

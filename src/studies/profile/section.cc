@@ -111,19 +111,20 @@ bool is_same_model(const Record& model, const Record& profiled) {
 // measured, else of the first. Null if there is no such pair.
 std::pair<const Record*, const Record*> whole_models(const ReportContext& context,
                                                      const Record& profiled) {
+  std::map<std::string, const Record*> compiled;
+  const auto key = [](const Record& row) { return row.workload.dump() + row.machine.fingerprint; };
+  const auto is_step = [](const Record& row, std::string_view mode) {
+    return row.study == "model" && row.implementation == mode && median_of(row, "full_step");
+  };
+  for (const Record* row : context.rows)
+    if (is_step(*row, "compiled")) compiled.try_emplace(key(*row), row);
   std::pair<const Record*, const Record*> first;
-  for (const Record* slow : context.rows) {
-    if (slow->study != "model" || slow->implementation != "vanilla" ||
-        !median_of(*slow, "full_step"))
-      continue;
-    for (const Record* fast : context.rows) {
-      if (fast->study != "model" || fast->implementation != "compiled" ||
-          fast->workload != slow->workload ||
-          fast->machine.fingerprint != slow->machine.fingerprint || !median_of(*fast, "full_step"))
-        continue;
-      if (is_same_model(*slow, profiled)) return {slow, fast};
-      if (!first.first) first = {slow, fast};
-    }
+  for (const Record* row : context.rows) {
+    if (!is_step(*row, "vanilla")) continue;
+    const auto found = compiled.find(key(*row));
+    if (found == compiled.end()) continue;
+    if (is_same_model(*row, profiled)) return {row, found->second};
+    if (!first.first) first = {row, found->second};
   }
   return first;
 }
