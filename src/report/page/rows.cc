@@ -108,6 +108,39 @@ std::map<std::string, int> colours_of(const std::vector<const Record*>& rows) {
   return colours;
 }
 
+LengthStudy make_length_study(const ReportContext& context, std::string_view study) {
+  LengthStudy out;
+  const VariantNames variants(context.input.records, study);
+  std::map<std::vector<std::string>, size_t> group_of_parts;
+  const auto note = [](std::vector<std::string>& names, const std::string& name) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  };
+  for (const Record* record : context.rows) {
+    if (record->study != study) continue;
+    const auto seq_len = positive_at(record->workload, "seq_len");
+    if (!seq_len) continue;
+    const std::string name = shown(variants.of(*record), 60);
+    const auto [entry, is_new] = group_of_parts.try_emplace(parts_of(*record), out.groups.size());
+    if (is_new) out.groups.emplace_back().parts = entry->first;
+    LengthGroup& group = out.groups[entry->second];
+    note(group.implementations, name);
+    note(out.implementations, name);
+    if (group.implementations.size() > kMostImplementations) {
+      group.implementations.pop_back();
+      out.all_shown = false;
+      continue;
+    }
+    group.rows.push_back({record, name, *seq_len});
+    group.by_size[{*seq_len, name}] = record;
+  }
+  name_groups(out);
+  for (LengthGroup& group : out.groups) sort_by(group.rows, &LengthRow::seq_len);
+  sort_by_falling(out.groups, [](const LengthGroup& group) {
+    return std::pair(group.implementations.size(), group.lengths().size());
+  });
+  return out;
+}
+
 }  // namespace
 
 int ReportContext::colour(const std::string& implementation) const {
@@ -204,43 +237,6 @@ std::string figures_text(double value) {
   if (!(size >= 1)) return fmt::format("{:.2g}", value);
   return fmt::format("{:.{}f}", value, size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2);
 }
-
-namespace {
-
-LengthStudy make_length_study(const ReportContext& context, std::string_view study) {
-  LengthStudy out;
-  const VariantNames variants(context.input.records, study);
-  std::map<std::vector<std::string>, size_t> group_of_parts;
-  const auto note = [](std::vector<std::string>& names, const std::string& name) {
-    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-  };
-  for (const Record* record : context.rows) {
-    if (record->study != study) continue;
-    const auto seq_len = positive_at(record->workload, "seq_len");
-    if (!seq_len) continue;
-    const std::string name = shown(variants.of(*record), 60);
-    const auto [entry, is_new] = group_of_parts.try_emplace(parts_of(*record), out.groups.size());
-    if (is_new) out.groups.emplace_back().parts = entry->first;
-    LengthGroup& group = out.groups[entry->second];
-    note(group.implementations, name);
-    note(out.implementations, name);
-    if (group.implementations.size() > kMostImplementations) {
-      group.implementations.pop_back();
-      out.all_shown = false;
-      continue;
-    }
-    group.rows.push_back({record, name, *seq_len});
-    group.by_size[{*seq_len, name}] = record;
-  }
-  name_groups(out);
-  for (LengthGroup& group : out.groups) sort_by(group.rows, &LengthRow::seq_len);
-  sort_by_falling(out.groups, [](const LengthGroup& group) {
-    return std::pair(group.implementations.size(), group.lengths().size());
-  });
-  return out;
-}
-
-}  // namespace
 
 ReportContext report_context(const ReportInput& input) {
   ReportContext context{
