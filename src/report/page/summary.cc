@@ -9,6 +9,7 @@
 
 #include "report/page/axis.h"
 #include "report/page/quiet.h"
+#include "report/page/roofline_dots.h"
 #include "report/page/sections.h"
 #include "report/page/winners.h"
 #include "report/record_cells.h"
