@@ -62,9 +62,9 @@ std::string counted(size_t count, std::string_view thing) {
   return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
 }
 
-void add_note(std::vector<std::string>& notes, std::string note) {
-  if (!note.empty() && std::find(notes.begin(), notes.end(), note) == notes.end())
-    notes.push_back(std::move(note));
+void add_once(std::vector<std::string>& texts, std::string text) {
+  if (!text.empty() && std::find(texts.begin(), texts.end(), text) == texts.end())
+    texts.push_back(std::move(text));
 }
 
 std::string interval_kind(std::span<const Record* const> rows) {

@@ -28,8 +28,8 @@ std::string cell(std::optional<double> value, const char* format = "{:.6g}", dou
 // "1 row", "12 rows".
 std::string counted(size_t count, std::string_view thing);
 
-// Adds a note unless it is empty or there already.
-void add_note(std::vector<std::string>& notes, std::string note);
+// Adds a text unless it is empty or there already.
+void add_once(std::vector<std::string>& texts, std::string text);
 
 // Returns what the intervals of these rows cover: "within-run" (the samples of one run), "between
 // runs" (the medians of several), or both.

@@ -22,11 +22,6 @@ std::string work_with_dtype(const Record& record) {
   return fmt::format("{}, {}", work_name(record), text_of(record.workload, "dtype"));
 }
 
-// Keeps the order of first appearance.
-void add_once(std::vector<std::string>& words, std::string word) {
-  if (std::ranges::count(words, word) == 0) words.push_back(std::move(word));
-}
-
 bool is_measured(const Record& record) {
   return text_of(record.settings, "ceilings_from") == "measured";
 }

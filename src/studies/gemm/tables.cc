@@ -161,10 +161,7 @@ std::vector<std::string> gemm_notes(std::span<const Record> records) {
 
 std::vector<std::string> gemm_notes(std::span<const Record> records, Verdicts& verdicts) {
   std::vector<std::string> notes;
-  const auto add = [&](const std::string& note) {
-    if (!note.empty() && std::find(notes.begin(), notes.end(), note) == notes.end())
-      notes.push_back(note);
-  };
+  const auto add = [&](const std::string& note) { add_once(notes, note); };
   // The rungs are compared with the library at the largest problem of each op, dtype and mode.
   struct Alike {
     int64_t macs = 0;

@@ -130,7 +130,7 @@ Table kernel_summary(std::span<const Record> records) {
 
 std::vector<std::string> kernel_notes(std::span<const Record> records) {
   std::vector<std::string> notes;
-  const auto add = [&](const std::string& note) { add_note(notes, note); };
+  const auto add = [&](const std::string& note) { add_once(notes, note); };
   for (const Record& record : records)
     if (record.status != Status::ok && record.study == "kernel")
       add(fmt::format("{} {}: {}", record.implementation, status_csv_word(record.status),

@@ -341,7 +341,7 @@ Table model_summary(std::span<const Record> records) {
 
 std::vector<std::string> model_notes(std::span<const Record> records) {
   std::vector<std::string> notes;
-  const auto add = [&](const std::string& note) { add_note(notes, note); };
+  const auto add = [&](const std::string& note) { add_once(notes, note); };
   for (const Record& record : records)
     if (is_model(record) && record.status != Status::ok)
       add(fmt::format("{}, {}: {}: {}", model_words(record), record.implementation,

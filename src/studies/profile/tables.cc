@@ -233,7 +233,7 @@ std::string profile_name(const Record& record) {
 
 std::vector<std::string> profile_notes(std::span<const Record> records) {
   std::vector<std::string> notes;
-  const auto add = [&](std::string note) { add_note(notes, std::move(note)); };
+  const auto add = [&](std::string note) { add_once(notes, std::move(note)); };
   bool has_folds = false, has_predictions = false;
   for (const Record* record : profile_rows(records)) {
     if (record->status != Status::ok) {
