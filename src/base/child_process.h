@@ -27,7 +27,7 @@ class ChildProcess {
  public:
   struct Options {
     std::map<std::string, std::string> environment = {};  // overrides inherited ones
-    bool merge_errors = false;  // stderr goes to the same pipe as stdout
+    bool merge_errors = false;                            // stderr goes to the same pipe as stdout
   };
   // Starts a program without a shell, in its own process group, so that Ctrl-C on a terminal
   // reaches only this process. Throws an environment error.

@@ -162,8 +162,8 @@ std::string read_file(const fs::path& path, int64_t most) {
     throw Error(ErrorKind::usage, fmt::format("'{}' is no regular file", path.string()));
   const auto size = static_cast<size_t>(facts.st_size);
   if (facts.st_size > most)
-    throw Error(ErrorKind::usage, fmt::format("'{}' has {} bytes, expected at most {}",
-                                              path.string(), size, most));
+    throw Error(ErrorKind::usage,
+                fmt::format("'{}' has {} bytes, expected at most {}", path.string(), size, most));
   std::string text(size, '\0');
   size_t done = 0;
   while (done < size) {

@@ -99,10 +99,9 @@ bool Disturbance::quiet() const {
 std::string disturbance_text(const Disturbance& disturbance) {
   if (disturbance.quiet()) return {};
   const bool stolen = disturbance.stolen_cores > disturbance.other_cores;
-  return fmt::format("{} {:.2g} of {} processors",
-                     stolen ? "other virtual machines took" : "other processes used",
-                     std::max(disturbance.stolen_cores, disturbance.other_cores),
-                     disturbance.processors);
+  return fmt::format(
+      "{} {:.2g} of {} processors", stolen ? "other virtual machines took" : "other processes used",
+      std::max(disturbance.stolen_cores, disturbance.other_cores), disturbance.processors);
 }
 
 DisturbanceWatch::DisturbanceWatch(fs::path root) : root_(std::move(root)) {

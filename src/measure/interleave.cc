@@ -265,9 +265,8 @@ Interleaved interleave(const Command& base, const Command& next, const Interleav
 std::optional<std::vector<Record>> run_alone(const Command& command,
                                              const std::function<bool()>& interrupted) {
   constexpr double kADay = 86400;  // seconds; a study without turns reports nothing before its end
-  ChildStudy child(command, {.lead = ChildStudy::Lead::none,
-                             .patience_s = kADay,
-                             .interrupted = interrupted});
+  ChildStudy child(
+      command, {.lead = ChildStudy::Lead::none, .patience_s = kADay, .interrupted = interrupted});
   return child.finish();
 }
 

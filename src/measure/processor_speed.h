@@ -37,7 +37,7 @@ inline constexpr double kSpeedApart = 1.25;
 
 // The largest difference between the rates of two speeds.
 struct SpeedGap {
-  double factor = 1;           // at least 1; infinite: a rate is 0 or not finite
+  double factor = 1;  // at least 1; infinite: a rate is 0 or not finite
   bool second_slower = false;
   std::string_view what = {};  // "threads together computed"
 

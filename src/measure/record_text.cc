@@ -8,9 +8,7 @@ namespace ridgeline {
 
 std::string value_text(const Json& value) {
   if (value.is_boolean()) return value.get<bool>() ? "True" : "False";
-  return printable(value.is_string() ? value.get<std::string>()
-                                     : value.dump_ascii(),
-                   100);
+  return printable(value.is_string() ? value.get<std::string>() : value.dump_ascii(), 100);
 }
 
 std::string values_text(const Json& object) {

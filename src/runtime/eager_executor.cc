@@ -103,7 +103,8 @@ void EagerExecutor::start_collective(const Step& step) {
 }
 
 void EagerExecutor::run_observed(uint32_t node) {
-  const KernelRun run{.graph = graph_, .node = node, .inputs = inputs_, .outputs = outputs_, .number = node};
+  const KernelRun run{
+      .graph = graph_, .node = node, .inputs = inputs_, .outputs = outputs_, .number = node};
   observer_->before(run);
   device_.run(graph_.nodes()[node], inputs_, outputs_);
   observer_->after(run);

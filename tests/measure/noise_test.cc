@@ -46,8 +46,7 @@ TEST(MeasuredNoise, IsNeverNothing) {
 }
 
 TEST(MeasuredNoise, NeedsEnoughRuns) {
-  EXPECT_TRUE(
-      measured_noise(runs_with(std::vector<double>(kFewestFloorRuns - 1, 1.0))).empty());
+  EXPECT_TRUE(measured_noise(runs_with(std::vector<double>(kFewestFloorRuns - 1, 1.0))).empty());
   EXPECT_FALSE(measured_noise(runs_with(std::vector<double>(kFewestFloorRuns, 1.0))).empty());
 }
 

@@ -29,8 +29,8 @@ struct FakeWorkload {
 
 TEST(Protocol, WarmsUpAndThenTakesExactlyTheIterationsAskedFor) {
   FakeWorkload work{.seconds = {9, 9, 9, 1, 2, 3, 4}};
-  const Measurement m = measure({.warmups = 3, .iterations = 4}, {"forward"},
-                                work.iteration(), work.hooks());
+  const Measurement m =
+      measure({.warmups = 3, .iterations = 4}, {"forward"}, work.iteration(), work.hooks());
   EXPECT_EQ(work.runs, 7);
   EXPECT_EQ(m.series[0].samples_ms, (std::vector<double>{1000, 2000, 3000, 4000}));
   EXPECT_EQ(m.series[0].statistics.median_ms, 2500);
@@ -119,9 +119,8 @@ TEST(Protocol, ABudgetLeavesEnoughSamplesForAnInterval) {
 
 TEST(Protocol, WarmUpsOfAShortWorkloadLastUntilThreadsHaveTheirProcessors) {
   FakeWorkload work{.seconds = {1e-3}};
-  const Measurement m =
-      measure({.warmups = 3, .min_warmup_s = 0.05, .iterations = 4}, {"forward"}, work.iteration(),
-              work.hooks());
+  const Measurement m = measure({.warmups = 3, .min_warmup_s = 0.05, .iterations = 4}, {"forward"},
+                                work.iteration(), work.hooks());
   EXPECT_NEAR(m.protocol.warmups, 50, 1);
   EXPECT_EQ(m.protocol.iterations, 4);
   FakeWorkload cold{.seconds = {1e-3}};

@@ -34,8 +34,8 @@ Record full_record() {
                "cpufreq", 2999.5,   "powersave", 0.5,       "0123"};
   r.machine.gpu = GpuFacts{"Acme 200", "sm_90a", 132, Bytes{9}, 1980, "driver 580"};
   r.metrics = Json{{"forward", {{"gflops_per_s", 1.5}}}};
-  r.speed_after = ProcessorSpeed{
-      .threads = 2, .alone_gflops = 31, .together_gflops = 16, .memory_gb_per_s = 8};
+  r.speed_after =
+      ProcessorSpeed{.threads = 2, .alone_gflops = 31, .together_gflops = 16, .memory_gb_per_s = 8};
   r.device_before = DeviceState{.clock_mhz = 1980,
                                 .memory_clock_mhz = 3201,
                                 .clocks_locked = false,

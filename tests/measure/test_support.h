@@ -84,8 +84,8 @@ inline Series series_of(const std::string& name, const std::vector<double>& samp
 // Makes the record one of a quiet machine, as a verdict on single runs requires.
 inline void be_quiet(Record& record) {
   record.disturbance = Disturbance{.window_s = 1, .processors = 2};
-  record.speed_before = record.speed_after = ProcessorSpeed{
-      .threads = 2, .alone_gflops = 31, .together_gflops = 31, .memory_gb_per_s = 8};
+  record.speed_before = record.speed_after =
+      ProcessorSpeed{.threads = 2, .alone_gflops = 31, .together_gflops = 31, .memory_gb_per_s = 8};
 }
 
 struct AttentionCase {

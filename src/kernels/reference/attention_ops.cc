@@ -45,8 +45,7 @@ class Function {
       const size_t position = i - 1 - operands;
       return position < positions.size() ? static_cast<double>(at[positions[position]]) : d_result;
     };
-    for (size_t i = 0; i < names.size(); ++i)
-      inputs[graph.node(names[i]).name] = {number(i)};
+    for (size_t i = 0; i < names.size(); ++i) inputs[graph.node(names[i]).name] = {number(i)};
     std::vector<double> numbers;
     for (const Data& data : interpret(graph, inputs)) numbers.push_back(data[0]);
     return numbers;

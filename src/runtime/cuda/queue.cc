@@ -126,16 +126,17 @@ void CudaQueue::launch(cuda::Function function, const CudaLaunch& launch) {
     parameters[0] = encoded_params_.data();
   }
   cuda::LaunchAttribute early = {.id = cuda::kProgrammaticStreamSerialization, .value = 1};
-  const cuda::LaunchConfig config = {.grid_x = launch.grid[0],
-                                     .grid_y = launch.grid[1],
-                                     .grid_z = launch.grid[2],
-                                     .block_x = launch.threads,
-                                     .block_y = 1,
-                                     .block_z = 1,
-                                     .shared_bytes = launch.shared_bytes,
-                                     .stream = stream(),
-                                     .attributes = &early,
-                                     .attribute_count = starts_early_ && launch.starts_early && !redirected_ ? 1u : 0u};
+  const cuda::LaunchConfig config = {
+      .grid_x = launch.grid[0],
+      .grid_y = launch.grid[1],
+      .grid_z = launch.grid[2],
+      .block_x = launch.threads,
+      .block_y = 1,
+      .block_z = 1,
+      .shared_bytes = launch.shared_bytes,
+      .stream = stream(),
+      .attributes = &early,
+      .attribute_count = starts_early_ && launch.starts_early && !redirected_ ? 1u : 0u};
   const cuda::Result result = driver_.cuLaunchKernelEx(&config, function, parameters, nullptr);
   if (result != cuda::kSuccess) [[unlikely]]
     fail(result, fmt::format("starting {} with a grid of {} x {} x {} blocks of {} threads and {} "

@@ -22,15 +22,16 @@ TEST(ComparisonSentences, CountInTheSingularAndInThePlural) {
   for (RowComparison& row : comparison.rows) row.in_doubt = row.two_modes = false;
   comparison.rows[0].in_doubt = comparison.rows[0].two_modes = true;
   const std::string one = sentences(comparison);
-  for (const char* part : {" 1 of the lines is in doubt, because of the machine.", "1 line has two modes:",
-                           "1 row or phase of the base is not in the new results,"})
+  for (const char* part :
+       {" 1 of the lines is in doubt, because of the machine.",
+        "1 line has two modes:", "1 row or phase of the base is not in the new results,"})
     EXPECT_NE(one.find(part), std::string::npos) << one;
   comparison.missing.emplace_back("flash forward");
   comparison.rows[1].in_doubt = comparison.rows[1].two_modes = true;
   const std::string two = sentences(comparison);
   for (const char* part :
-       {" 2 of the lines are in doubt, because of the machine.", "2 lines have two modes:",
-        "2 rows or phases of the base are not in the new results,"})
+       {" 2 of the lines are in doubt, because of the machine.",
+        "2 lines have two modes:", "2 rows or phases of the base are not in the new results,"})
     EXPECT_NE(two.find(part), std::string::npos) << two;
 }
 
