@@ -181,8 +181,10 @@ struct BackwardPlan : FlashPlan {
   // a mask the last block of a head converts all of it, which would delay long heads.
   bool converts_dq(const BackwardKeysTile& tile) const {
     constexpr int64_t kLongest = 2048;
+    constexpr int64_t kFullHeadDim = 96;  // where a score function takes the last registers
     return single_pass && tile.kernel == BackwardKernel::warpgroups &&
-           std::max(shape.queries, shape.keys) <= kLongest;
+           std::max(shape.queries, shape.keys) <= kLongest &&
+           !(function && shape.head_dim() == kFullHeadDim);
   }
 
   // With a mask, few heads are processed at once and share their sums with later ones, so that sums
