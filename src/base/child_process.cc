@@ -18,7 +18,6 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/file_io.h"
 
 namespace ridgeline {
 namespace {
@@ -27,26 +26,15 @@ constexpr size_t kKeptErrors = 8192;
 constexpr double kBetweenQuestions = 0.1;  // seconds between polls of `interrupted`
 constexpr double kBetweenEnds = 0.01;      // seconds between calls of has_ended()
 
-void close_once(int& fd) {
-  if (fd >= 0) close(fd);
-  fd = -1;
-}
-
 struct Pipe {
-  int read_end = -1, write_end = -1;
+  FileDescriptor read_end, write_end;
   Pipe() {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
       throw Error(ErrorKind::environment, fmt::format("no pipe: {}", errno_text(errno)));
-    read_end = ends[0];
-    write_end = ends[1];
+    read_end = FileDescriptor(ends[0]);
+    write_end = FileDescriptor(ends[1]);
   }
-  ~Pipe() {
-    close_once(read_end);
-    close_once(write_end);
-  }
-  Pipe(const Pipe&) = delete;
-  Pipe& operator=(const Pipe&) = delete;
 };
 
 std::vector<std::string> merged_environment(const std::map<std::string, std::string>& added) {
@@ -101,9 +89,9 @@ ChildProcess::ChildProcess(const std::vector<std::string>& words, const Options&
   std::vector<std::string> arguments = words, variables = merged_environment(options.environment);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, in.read_end, STDIN_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, out.write_end, STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, options.merge_errors ? out.write_end : err.write_end,
+  posix_spawn_file_actions_adddup2(&actions, in.read_end.get(), STDIN_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, out.write_end.get(), STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, (options.merge_errors ? out : err).write_end.get(),
                                    STDERR_FILENO);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
@@ -119,34 +107,33 @@ ChildProcess::ChildProcess(const std::vector<std::string>& words, const Options&
   if (failed)
     throw Error(ErrorKind::environment,
                 fmt::format("cannot start '{}': {}", words[0], errno_text(failed)));
-  input_ = std::exchange(in.write_end, -1);
-  output_ = std::exchange(out.read_end, -1);
-  error_ = std::exchange(err.read_end, -1);
+  input_ = std::move(in.write_end);
+  output_ = std::move(out.read_end);
+  error_ = std::move(err.read_end);
 }
 
 ChildProcess::~ChildProcess() {
   end(0);
-  for (int* fd : {&input_, &output_, &error_}) close_once(*fd);
 }
 
 bool ChildProcess::write_line(std::string_view line) {
-  return write_all(input_, std::string(line) + "\n") == 0;
+  return write_all(input_.get(), std::string(line) + "\n") == 0;
 }
 
 bool ChildProcess::read_some(double seconds) {
-  pollfd polled[] = {{output_, POLLIN, 0}, {error_, POLLIN, 0}};
-  if (output_ < 0 && error_ < 0) return false;
+  pollfd polled[] = {{output_.get(), POLLIN, 0}, {error_.get(), POLLIN, 0}};
+  if (output_.get() < 0 && error_.get() < 0) return false;
   if (poll(polled, 2, static_cast<int>(1e3 * std::max(0.0, seconds))) <= 0) return true;
-  int* fds[] = {&output_, &error_};
+  FileDescriptor* fds[] = {&output_, &error_};
   std::string* texts[] = {&pending_, &errors_};
   for (int i = 0; i < 2; ++i) {
     if (polled[i].revents == 0) continue;
     char chunk[65536];
-    const ssize_t got = read(*fds[i], chunk, sizeof chunk);
+    const ssize_t got = read(fds[i]->get(), chunk, sizeof chunk);
     if (got > 0)
       texts[i]->append(chunk, static_cast<size_t>(got));
     else if (got == 0 || errno != EINTR)
-      close_once(*fds[i]);
+      *fds[i] = FileDescriptor();
   }
   if (errors_.size() > kKeptErrors) errors_.erase(0, errors_.size() - kKeptErrors);
   return true;
@@ -172,7 +159,7 @@ ChildProcess::Reply ChildProcess::read_line(const WaitLimits& limits) {
       return reply;
     }
     searched = pending_.size();
-    if (output_ < 0) return {Outcome::ended};
+    if (output_.get() < 0) return {Outcome::ended};
     if (limits.interrupted && limits.interrupted()) return {Outcome::interrupted};
     const double left = deadline - monotonic_s();
     if (left <= 0) return {Outcome::too_slow};
@@ -182,7 +169,7 @@ ChildProcess::Reply ChildProcess::read_line(const WaitLimits& limits) {
 
 ChildProcess::Output ChildProcess::read_all(const WaitLimits& limits) {
   const double deadline = monotonic_s() + limits.seconds;
-  close_once(input_);
+  input_ = FileDescriptor();
   Output all{Outcome::ended};
   const auto keep = [&] {
     all.text += pending_.substr(0, limits.most_bytes - all.text.size());
@@ -201,7 +188,7 @@ ChildProcess::Output ChildProcess::read_all(const WaitLimits& limits) {
 }
 
 std::string ChildProcess::end(double seconds) {
-  close_once(input_);  // a worker exits at the end of its input
+  input_ = FileDescriptor();  // a worker exits at the end of its input
   const double deadline = monotonic_s() + seconds;
   while (!has_ended() && monotonic_s() < deadline) {
     if (!read_some(kBetweenEnds)) sleep_s(kBetweenEnds);
@@ -218,8 +205,8 @@ std::string ChildProcess::end(double seconds) {
 
 // Reads what an ended child left in its pipes, without waiting for others that hold them open.
 void ChildProcess::drain() {
-  while (output_ >= 0 || error_ >= 0) {
-    pollfd polled[] = {{output_, POLLIN, 0}, {error_, POLLIN, 0}};
+  while (output_.get() >= 0 || error_.get() >= 0) {
+    pollfd polled[] = {{output_.get(), POLLIN, 0}, {error_.get(), POLLIN, 0}};
     if (poll(polled, 2, 0) <= 0) break;
     read_some(0);
   }

@@ -17,6 +17,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/file_io.h"
+
 namespace ridgeline {
 
 // Returns the path of an executable; a name without a slash is searched in PATH. Empty if there is
@@ -72,7 +74,7 @@ class ChildProcess {
 
   int process_ = -1;  // negative once reaped
   int status_ = 0;    // of waitpid
-  int input_ = -1, output_ = -1, error_ = -1;
+  FileDescriptor input_, output_, error_;
   std::string pending_;  // stdout that was read but not returned
   std::string errors_;
 };
