@@ -22,13 +22,14 @@ int64_t shared_out(int64_t tile, const AttentionSizes& sizes, const FlashMask& m
 
 void flash_forward(const FlashForward& problem, const CpuContext& context) {
   const AttentionSizes sizes = check(problem);
-  const FlashKernels& kernels = flash_kernels(context.isa);
-  const bool on_tiles = problem.function == nullptr && context.isa == Isa::amx &&
-                        fits_tiles({problem.q, problem.k, problem.v});
-  const FlashForwardKernel& kernel = on_tiles ? *kernels.forward_amx : kernels.forward;
+  const bool in_blocks =
+      problem.function == nullptr && fits_blocks(context.isa, {problem.q, problem.k, problem.v});
+  const FlashForwardKernel& kernel = !in_blocks                ? flash_kernels(context.isa).forward
+                                     : context.isa == Isa::amx ? avx512::kForwardByMatrixUnits
+                                                               : avx512::kForwardByDots;
   const FlashMask mask = resolve(problem.mask, sizes);
   int64_t tile = kernel.tile_sizes(sizes.head_dim).queries;
-  if (on_tiles) tile = shared_out(tile, sizes, mask, context.pool.threads());
+  if (in_blocks) tile = shared_out(tile, sizes, mask, context.pool.threads());
   const int64_t tiles = divide_up(sizes.queries, tile);
   const ThreadScratch scratch(context.pool, kernel.scratch_floats(sizes.head_dim));
 

@@ -44,9 +44,11 @@ class Backward {
         sizes_(check(problem)),
         pool_(context.pool),
         kernels_(flash_kernels(context.isa)),
-        on_tiles_(problem.function == nullptr && context.isa == Isa::amx &&
-                  fits_tiles({problem.q, problem.k, problem.v, problem.d_out})),
-        backward_(on_tiles_ ? *kernels_.backward_amx : kernels_.backward),
+        in_blocks_(problem.function == nullptr &&
+                   fits_blocks(context.isa, {problem.q, problem.k, problem.v, problem.d_out})),
+        backward_(!in_blocks_               ? kernels_.backward
+                  : context.isa == Isa::amx ? avx512::kBackwardByMatrixUnits
+                                            : avx512::kBackwardByDots),
         mask_(resolve(problem.mask, sizes_)),
         tile_(tile_sizes()),
         query_tiles_(divide_up(sizes_.queries, tile_.queries)),
@@ -70,13 +72,13 @@ class Backward {
   }
 
  private:
-  // Fewer keys per tile while threads would have no tasks. With AMX the order of sums does not
-  // depend on it: they are added up one by one in any case.
+  // Fewer keys per tile while threads would have no tasks. In blocks of bf16 the order of sums does
+  // not depend on it: they are added up one by one in any case.
   FlashTileSizes tile_sizes() const {
     constexpr int64_t kLeastKeys = 64;
     FlashTileSizes tile = backward_.tile_sizes(sizes_.head_dim);
     const int64_t heads = sizes_.batch * sizes_.key_heads;
-    while (on_tiles_ && tile.keys > kLeastKeys &&
+    while (in_blocks_ && tile.keys > kLeastKeys &&
            heads * divide_up(sizes_.keys, tile.keys) < pool_.threads())
       tile.keys /= 2;
     return tile;
@@ -274,7 +276,7 @@ class Backward {
   const AttentionSizes sizes_;
   ThreadPool& pool_;
   const FlashKernels& kernels_;
-  const bool on_tiles_;
+  const bool in_blocks_;
   const FlashBackwardKernels& backward_;
   const FlashMask mask_;
   const FlashTileSizes tile_;

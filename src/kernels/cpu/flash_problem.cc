@@ -113,7 +113,8 @@ const FlashKernels& flash_kernels(Isa isa) {
   return pick(isa, portable::kFlashKernels, avx2::kFlashKernels, avx512::kFlashKernels);
 }
 
-bool fits_tiles(std::initializer_list<TensorView> tensors) {
+bool fits_blocks(Isa isa, std::initializer_list<TensorView> tensors) {
+  if (isa < Isa::avx512_bf16) return false;
   return std::all_of(tensors.begin(), tensors.end(), [](const TensorView& view) {
     return view.dtype == DType::bf16 && view.shape[3] % 32 == 0 && view.strides[3] == 1;
   });

@@ -24,8 +24,9 @@ AttentionSizes check(const FlashBackward& problem);
 FlashMask resolve(const AttentionMask& mask, const AttentionSizes& sizes);
 FlashRows rows_of(const TensorView& view, int64_t batch, int64_t head);
 const FlashKernels& flash_kernels(Isa isa);
-// Whether AMX can read the tensors: bf16 with contiguous columns, heads of a multiple of 32.
-bool fits_tiles(std::initializer_list<TensorView> tensors);
+// Whether kernels in blocks of bf16 exist for this instruction set and can read the tensors: bf16
+// with contiguous columns, heads of a multiple of 32.
+bool fits_blocks(Isa isa, std::initializer_list<TensorView> tensors);
 
 inline FlashRange tile_range(int64_t index, int64_t tile, int64_t length) {
   const int64_t begin = index * tile;

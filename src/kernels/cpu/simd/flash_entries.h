@@ -8,8 +8,6 @@ namespace ridgeline::RIDGELINE_ISA {
 FlashTileSizes forward_tile_sizes(int64_t head_dim);
 int64_t forward_scratch_floats(int64_t head_dim);
 void forward(const FlashForwardTile& tile, float* scratch);
-extern const FlashForwardKernel kForwardAmx;
-extern const FlashBackwardKernels kBackwardAmx;
 
 FlashTileSizes backward_tile_sizes(int64_t head_dim);
 int64_t key_scratch_floats(int64_t head_dim);

@@ -136,10 +136,6 @@ inline constexpr int64_t kAccumulatorRows = 32;
 struct FlashKernels {
   FlashForwardKernel forward;
   FlashBackwardKernels backward;
-  // On processors with AMX, if fits_tiles() holds; null entries in other instruction sets.
-  const FlashForwardKernel* forward_amx;
-  const FlashBackwardKernels* backward_amx;
-
   // Narrows rows of fp32 sums to the storage of `to`; `row_stride` 0 and a row of zeros clear it.
   void (*store_rows)(const float* sums, int64_t row_stride, const FlashRows& to, FlashRange rows,
                      int64_t head_dim);
@@ -155,6 +151,9 @@ extern const FlashKernels kFlashKernels;
 }
 namespace avx512 {
 extern const FlashKernels kFlashKernels;
-}
+// In blocks of bf16, if fits_blocks() holds: on matrix units (AMX), and by dot products of pairs.
+extern const FlashForwardKernel kForwardByMatrixUnits, kForwardByDots;
+extern const FlashBackwardKernels kBackwardByMatrixUnits, kBackwardByDots;
+}  // namespace avx512
 
 }  // namespace ridgeline

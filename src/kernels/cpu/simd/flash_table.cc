@@ -33,8 +33,6 @@ const FlashKernels kFlashKernels = {
                  .add_queries = add_queries,
                  .add_query_gradient = add_query_gradient,
                  .finish_keys = finish_keys},
-    .forward_amx = &kForwardAmx,
-    .backward_amx = &kBackwardAmx,
     .store_rows = store_sums,
     .padded_head_dim = padded_head_dim,
 };

@@ -4,7 +4,7 @@
 #include "kernels/cpu/simd/vectors.h"
 
 #if HWY_TARGET <= HWY_AVX3
-#include "kernels/cpu/simd/amx_tiles.h"
+#include "kernels/cpu/simd/bf16_units.h"
 #endif
 
 namespace ridgeline::RIDGELINE_ISA {
@@ -109,7 +109,7 @@ RIDGELINE_WITH_DOTS int64_t dots(int64_t repetitions, float* sink) {
 }
 
 // 16 x 16 sums of 32 products each, four at a time.
-RIDGELINE_WITH_AMX int64_t matrix_units(int64_t repetitions) {
+RIDGELINE_WITH_UNITS int64_t matrix_units(int64_t repetitions) {
   const TileConfig config;
   alignas(64) uint16_t ones[16 * 32];
   for (uint16_t& one : ones) one = 0x3f80;

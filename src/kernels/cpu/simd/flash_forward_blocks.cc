@@ -1,14 +1,13 @@
-// Flash attention forward for bf16 on the matrix units of recent Xeons (AMX): the tiling and
-// softmax of flash_forward.cc, with both products in 16 x 16 blocks of fp32 sums.
+// Flash attention forward for bf16 in blocks (bf16_units.h): the tiling and softmax of
+// flash_forward.cc, with both products in bf16.
 //
-// A unit multiplies 16 rows of 32 bf16 by 32 x 16 bf16 whose rows come in pairs, one pair to a
-// 32-bit word. Scores are keys x queries, so keys are read in place and the weights of two adjacent
-// keys form a word without a transposition; the output is summed as head_dim x queries.
+// Scores are keys x queries, so keys are read in place and the weights of two adjacent keys form a
+// word without a transposition; the output is summed as head_dim x queries.
 #include "kernels/cpu/simd/flash_entries.h"
 #include "kernels/cpu/simd/flash_softmax.h"
 
 #if HWY_TARGET <= HWY_AVX3
-#include "kernels/cpu/simd/flash_tiles_amx.h"
+#include "kernels/cpu/simd/flash_blocks.h"
 
 namespace ridgeline::RIDGELINE_ISA {
 namespace {
@@ -18,7 +17,7 @@ inline constexpr int64_t kKeyTile = 256;
 
 // A block of 32 queries goes through scores, softmax and sums before the next, so that its scores
 // and weights stay in the L1 cache. Blocks of packed queries and sums follow each other.
-struct MatrixScratch {
+struct BlockScratch {
   uint32_t* queries;  // packed: per block head_dim / 2 x kBlock words
   float* scores;      // kKeyTile x kBlock
   uint32_t* weights;  // packed, kKeyTile / 2 x kBlock words
@@ -27,7 +26,7 @@ struct MatrixScratch {
   float* sums;        // per block head_dim x kBlock: the unnormalised output, transposed
   RunningSoftmax running;
 
-  static MatrixScratch carve(Scratch& scratch, int64_t head_dim) {
+  static BlockScratch carve(Scratch& scratch, int64_t head_dim) {
     const auto words = [&](int64_t count) {
       return reinterpret_cast<uint32_t*>(scratch.take(count));
     };
@@ -47,14 +46,16 @@ struct MatrixScratch {
 };
 
 // Blocks of `rows` are one below the other in operands and sums.
-RIDGELINE_WITH_AMX void multiply_blocks(BlockRows a, const uint32_t* b, float* c, int64_t rows,
-                                        int64_t depth, bool accumulate) {
-  memory_is_read(c);
+template <class Unit>
+RIDGELINE_WITH_UNITS void multiply_blocks(BlockRows a, const uint32_t* b, float* c, int64_t rows,
+                                          int64_t depth, bool accumulate) {
   const char* from = static_cast<const char*>(a.data);
   for (int64_t row = 0; row < rows; row += kBlock)
-    multiply_block({from + row * a.bytes, a.bytes, a.step}, b, {c + row * kBlock, kBlock * 4},
-                   depth / kBlock, accumulate);
-  memory_is_read(c);
+    Unit::multiply({.a = {from + row * a.bytes, a.bytes, a.step},
+                    .b = {b},
+                    .c = {c + row * kBlock, kBlock * 4},
+                    .steps = depth / kBlock,
+                    .accumulate = accumulate});
 }
 
 template <bool kMasked>
@@ -79,7 +80,7 @@ void rescale_sums(const float* rescale, float* sums, int64_t head_dim) {
 }
 
 // Transposes the sums back, 16 queries at a time, and writes the normalised rows.
-void store_output(const MatrixScratch& at, const FlashForwardTile& tile, int64_t queries) {
+void store_output(const BlockScratch& at, const FlashForwardTile& tile, int64_t queries) {
   const Wide wide;
   float* rows = reinterpret_cast<float*>(at.values);  // no longer in use
   for (int64_t query = 0; query < queries; query += 16) {
@@ -94,8 +95,9 @@ void store_output(const MatrixScratch& at, const FlashForwardTile& tile, int64_t
 }
 
 // One block of queries against the keys that it sees of one tile, padded to whole blocks.
-RIDGELINE_WITH_AMX void attend_block(const MatrixScratch& at, const FlashForwardTile& tile,
-                                     int64_t block, FlashRange keys, HalfRows k) {
+template <class Unit>
+RIDGELINE_WITH_UNITS void attend_block(const BlockScratch& at, const FlashForwardTile& tile,
+                                       int64_t block, FlashRange keys, HalfRows k) {
   const int64_t head_dim = tile.head_dim;
   const int64_t begin = tile.queries.begin + block * kBlock;
   const FlashRange queries = {
@@ -110,8 +112,8 @@ RIDGELINE_WITH_AMX void attend_block(const MatrixScratch& at, const FlashForward
                                   at.running.normalizer + block * kBlock,
                                   at.running.rescale + block * kBlock};
   float* sums = at.sums + block * kBlock * head_dim;
-  multiply_blocks(k.from(0), at.queries + block * kBlock * head_dim / 2, at.scores, padded,
-                  head_dim, false);
+  multiply_blocks<Unit>(k.from(0), at.queries + block * kBlock * head_dim / 2, at.scores, padded,
+                        head_dim, false);
   bool moved = false;
   if (count == padded && all_visible(tile.mask, queries, keys)) {
     moved = scores_to_weights<false>(running, at.scores, scale2, padded, at.weights);
@@ -121,15 +123,14 @@ RIDGELINE_WITH_AMX void attend_block(const MatrixScratch& at, const FlashForward
     moved = scores_to_weights<true>(running, at.scores, scale2, padded, at.weights);
   }
   if (moved) rescale_sums(running.rescale, sums, head_dim);
-  multiply_blocks({at.values, kBlock * 2, head_dim * kBlock * 2}, at.weights, sums, head_dim,
-                  padded, true);
+  multiply_blocks<Unit>({at.values, kBlock * 2, head_dim * kBlock * 2}, at.weights, sums, head_dim,
+                        padded, true);
 }
 
-RIDGELINE_WITH_AMX void forward_on_matrix_units(const FlashForwardTile& tile, float* scratch) {
-  const auto at = carve<MatrixScratch>(scratch, tile.head_dim);
-  const TileConfig config;
-  memory_is_read(&config);
-  _tile_loadconfig(&config);
+template <class Unit>
+RIDGELINE_WITH_UNITS void forward_in_blocks(const FlashForwardTile& tile, float* scratch) {
+  const auto at = carve<BlockScratch>(scratch, tile.head_dim);
+  Unit::begin();
   const int64_t head_dim = tile.head_dim;
   const int64_t queries = tile.queries.end - tile.queries.begin;
   const int64_t lanes = round_up(queries, kBlock);
@@ -141,32 +142,29 @@ RIDGELINE_WITH_AMX void forward_on_matrix_units(const FlashForwardTile& tile, fl
     const FlashRange keys = {key, key + kKeyTile < visible.end ? key + kKeyTile : visible.end};
     const HalfRows k = whole_blocks(tile.k, keys, head_dim, at.keys);
     pack_transposed(tile.v, keys, head_dim, at.values);
-    for (int64_t block = 0; block < lanes / kBlock; ++block) attend_block(at, tile, block, keys, k);
+    for (int64_t block = 0; block < lanes / kBlock; ++block)
+      attend_block<Unit>(at, tile, block, keys, k);
   }
-  _tile_release();
+  Unit::end();
   end_softmax(at.running, tile);
   store_output(at, tile, queries);
 }
 
-FlashTileSizes matrix_tile_sizes(int64_t) {
+FlashTileSizes block_tile_sizes(int64_t) {
   return {.queries = kQueryTile, .keys = kKeyTile};
 }
 
-int64_t matrix_scratch_floats(int64_t head_dim) {
-  return floats_of<MatrixScratch>(head_dim);
+int64_t block_scratch_floats(int64_t head_dim) {
+  return floats_of<BlockScratch>(head_dim);
 }
 
 }  // namespace
 
-const FlashForwardKernel kForwardAmx = {matrix_tile_sizes, matrix_scratch_floats,
-                                        forward_on_matrix_units};
+const FlashForwardKernel kForwardByMatrixUnits = {block_tile_sizes, block_scratch_floats,
+                                                  forward_in_blocks<MatrixUnits>};
+const FlashForwardKernel kForwardByDots = {block_tile_sizes, block_scratch_floats,
+                                           forward_in_blocks<DotUnits>};
 
-}  // namespace ridgeline::RIDGELINE_ISA
-
-#else
-
-namespace ridgeline::RIDGELINE_ISA {
-const FlashForwardKernel kForwardAmx = {};
 }  // namespace ridgeline::RIDGELINE_ISA
 
 #endif

@@ -1,5 +1,5 @@
-// Flash attention backward for bf16 on the matrix units (AMX): five products for each pair of a key
-// tile and a query tile, in blocks of 32 x 32 sums, with fp32 vectors between them.
+// Flash attention backward for bf16 in blocks (bf16_units.h): five products for each pair of a key
+// tile and a query tile, with fp32 vectors between them.
 //
 // Scores are queries x keys. So queries and gradients of the output are read in place, the packed
 // keys and values serve all queries, and adjacent queries form the words that dK and dV need
@@ -8,7 +8,7 @@
 #include "kernels/cpu/simd/flash_entries.h"
 
 #if HWY_TARGET <= HWY_AVX3
-#include "kernels/cpu/simd/flash_tiles_amx.h"
+#include "kernels/cpu/simd/flash_blocks.h"
 
 namespace ridgeline::RIDGELINE_ISA {
 namespace {
@@ -65,12 +65,6 @@ struct BackwardScratch {
   }
 };
 
-RIDGELINE_WITH_AMX void configure_tiles() {
-  const TileConfig config;
-  memory_is_read(&config);
-  _tile_loadconfig(&config);
-}
-
 // Packs pairs of rows: (2 i, column) goes to (i, column) of the column's panel.
 void pack_pairs_of_rows(const FlashRows& from, FlashRange rows, int64_t head_dim, uint32_t* to) {
   const int64_t count = rows.end - rows.begin;
@@ -102,9 +96,9 @@ FlashRange block_of(FlashRange range, int64_t block) {
 // For a block of 32 queries and 32 keys: turns scores into weights, and gradients of weights into
 // gradients of scores.
 template <bool kMasked>
-RIDGELINE_WITH_AMX HWY_INLINE void find_block_gradients(const BackwardScratch& at,
-                                                        float scale_factor, int64_t query,
-                                                        int64_t key_block) {
+RIDGELINE_WITH_DOTS HWY_INLINE void find_block_gradients(const BackwardScratch& at,
+                                                         float scale_factor, int64_t query,
+                                                         int64_t key_block) {
   const Wide wide;
   const Floats scale = hn::Set(wide, scale_factor);
   const int64_t panel = key_block * (kQueryTile / 2 * kBlock) + query / 2 * kBlock;
@@ -151,11 +145,11 @@ void store_transposed(const float* panels, const FlashRows& to, FlashRange range
   }
 }
 
-FlashTileSizes tile_sizes(int64_t) {
+FlashTileSizes block_tile_sizes(int64_t) {
   return {.queries = kQueryTile, .keys = kMostKeys};
 }
 
-int64_t scratch_floats(int64_t head_dim) {
+int64_t block_scratch_floats(int64_t head_dim) {
   return floats_of<BackwardScratch>(head_dim);
 }
 
@@ -165,7 +159,7 @@ void pack_keys(const FlashBackwardHead& head, FlashRange keys, const BackwardScr
   pack_pairs_of_rows(head.k, keys, head.head_dim, at.key_pairs);
 }
 
-void begin_keys_amx(const FlashBackwardHead& head, FlashRange keys, float* scratch) {
+void begin_blocks_of_keys(const FlashBackwardHead& head, FlashRange keys, float* scratch) {
   const auto at = carve<BackwardScratch>(scratch, head.head_dim);
   pack_keys(head, keys, at);
   const int64_t sums = round_up(keys.end - keys.begin, kBlock) * head.head_dim;
@@ -173,8 +167,9 @@ void begin_keys_amx(const FlashBackwardHead& head, FlashRange keys, float* scrat
   fill(at.d_values, sums, 0.0f);
 }
 
-RIDGELINE_WITH_AMX void find_score_gradients_amx(const FlashBackwardHead& head, FlashRange keys,
-                                                 FlashRange queries, float* scratch) {
+template <class Unit>
+RIDGELINE_WITH_UNITS void find_score_gradients_by(const FlashBackwardHead& head, FlashRange keys,
+                                                  FlashRange queries, float* scratch) {
   const int64_t head_dim = head.head_dim;
   const auto at = carve<BackwardScratch>(scratch, head_dim);
   const int64_t count = queries.end - queries.begin;
@@ -185,18 +180,20 @@ RIDGELINE_WITH_AMX void find_score_gradients_amx(const FlashBackwardHead& head, 
   const HalfRows q = whole_blocks(head.q, queries, head_dim, at.copied_queries);
   const HalfRows d_out = whole_blocks(head.d_out, queries, head_dim, at.copied_d_out);
   constexpr int64_t kBytes = kBlock * 4;
-  configure_tiles();
+  Unit::begin();
   for (int64_t query = 0; query < count; query += kBlock) {
     const FlashRange block = block_of(queries, query / kBlock);
     const FlashRange seen = seen_blocks(head.mask, block, keys);
     for (int64_t i = seen.begin; i < seen.end; ++i) {
       const int64_t panel = i * (head_dim / 2 * kBlock);
-      memory_is_read(at.scores);
-      multiply_block(q.from(query), at.key_words + panel, {at.scores, kBytes}, head_dim / kBlock,
-                     false);
-      multiply_block(d_out.from(query), at.value_words + panel, {at.d_weights, kBytes},
-                     head_dim / kBlock, false);
-      memory_is_read(at.scores);
+      Unit::multiply({.a = q.from(query),
+                      .b = {at.key_words + panel},
+                      .c = {at.scores, kBytes},
+                      .steps = head_dim / kBlock});
+      Unit::multiply({.a = d_out.from(query),
+                      .b = {at.value_words + panel},
+                      .c = {at.d_weights, kBytes},
+                      .steps = head_dim / kBlock});
       const FlashRange key_block = block_of(keys, i);
       const FlashRange whole = {key_block.begin, key_block.begin + kBlock};
       if (key_block.end == whole.end && all_visible(head.mask, block, key_block)) {
@@ -210,11 +207,12 @@ RIDGELINE_WITH_AMX void find_score_gradients_amx(const FlashBackwardHead& head, 
       }
     }
   }
-  _tile_release();
+  Unit::end();
 }
 
-RIDGELINE_WITH_AMX void add_queries_amx(const FlashBackwardHead& head, FlashRange keys,
-                                        FlashRange queries, bool /*first*/, float* scratch) {
+template <class Unit>
+RIDGELINE_WITH_UNITS void add_queries_by(const FlashBackwardHead& head, FlashRange keys,
+                                         FlashRange queries, bool /*first*/, float* scratch) {
   const int64_t head_dim = head.head_dim;
   const auto at = carve<BackwardScratch>(scratch, head_dim);
   pack_transposed(head.q, queries, head_dim, at.queries);
@@ -225,8 +223,7 @@ RIDGELINE_WITH_AMX void add_queries_amx(const FlashBackwardHead& head, FlashRang
     seen[block] = seen_blocks(head.mask, block_of(queries, block), keys);
   const int64_t key_blocks = round_up(keys.end - keys.begin, kBlock) / kBlock;
   constexpr int64_t kBytes = kBlock * 4;
-  configure_tiles();
-  memory_is_read(scratch);
+  Unit::begin();
   for (int64_t i = 0; i < key_blocks; ++i) {
     const auto sees = [&](int64_t block) { return seen[block].begin <= i && i < seen[block].end; };
     int64_t begin = 0, end = query_blocks;
@@ -237,23 +234,28 @@ RIDGELINE_WITH_AMX void add_queries_amx(const FlashBackwardHead& head, FlashRang
     for (int64_t column = 0; column < head_dim; column += kBlock) {
       const int64_t from = (begin * head_dim + column) * kBlock;
       const int64_t to = (i * head_dim + column) * kBlock;
-      multiply_block({at.d_out + from, kBlock * 2, head_dim * kBlock * 2}, at.weights + panel,
-                     {at.d_values + to, kBytes}, end - begin, true);
-      multiply_block({at.queries + from, kBlock * 2, head_dim * kBlock * 2}, at.d_scores + panel,
-                     {at.d_keys + to, kBytes}, end - begin, true);
+      Unit::multiply({.a = {at.d_out + from, kBlock * 2, head_dim * kBlock * 2},
+                      .b = {at.weights + panel},
+                      .c = {at.d_values + to, kBytes},
+                      .steps = end - begin,
+                      .accumulate = true});
+      Unit::multiply({.a = {at.queries + from, kBlock * 2, head_dim * kBlock * 2},
+                      .b = {at.d_scores + panel},
+                      .c = {at.d_keys + to, kBytes},
+                      .steps = end - begin,
+                      .accumulate = true});
     }
   }
-  _tile_release();
-  memory_is_read(scratch);
+  Unit::end();
 }
 
-RIDGELINE_WITH_AMX void add_query_gradient_amx(const FlashBackwardHead& head, FlashRange keys,
-                                               FlashRange queries, float* accumulator,
-                                               int64_t row_stride, bool first, float* scratch) {
+template <class Unit>
+RIDGELINE_WITH_UNITS void add_query_gradient_by(const FlashBackwardHead& head, FlashRange keys,
+                                                FlashRange queries, float* accumulator,
+                                                int64_t row_stride, bool first, float* scratch) {
   const int64_t head_dim = head.head_dim;
   const auto at = carve<BackwardScratch>(scratch, head_dim);
-  configure_tiles();
-  memory_is_read(scratch);
+  Unit::begin();
   const int64_t query_blocks = round_up(queries.end - queries.begin, kBlock) / kBlock;
   for (int64_t block = 0; block < query_blocks; ++block) {
     const FlashRange seen = seen_blocks(head.mask, block_of(queries, block), keys);
@@ -266,53 +268,53 @@ RIDGELINE_WITH_AMX void add_query_gradient_amx(const FlashBackwardHead& head, Fl
     const BlockRows rows = {at.d_score_rows + (seen.begin * kQueryTile + block * kBlock) * kBlock,
                             kBlock * 2, kQueryTile * kBlock * 2};
     for (int64_t column = 0; column < head_dim; column += kBlock)
-      multiply_block(
-          rows,
-          at.key_pairs + column / kBlock * (kMostKeys / 2 * kBlock) + seen.begin * kPairs * kBlock,
-          {to + column, row_stride * 4}, seen.end - seen.begin, !first);
+      Unit::multiply({.a = rows,
+                      .b = {at.key_pairs + column / kBlock * (kMostKeys / 2 * kBlock) +
+                            seen.begin * kPairs * kBlock},
+                      .c = {to + column, row_stride * 4},
+                      .steps = seen.end - seen.begin,
+                      .accumulate = !first});
   }
-  _tile_release();
-  memory_is_read(accumulator);
+  Unit::end();
 }
 
-void finish_keys_amx(const FlashBackwardHead& head, FlashRange keys, float* scratch) {
+void finish_blocks_of_keys(const FlashBackwardHead& head, FlashRange keys, float* scratch) {
   const auto at = carve<BackwardScratch>(scratch, head.head_dim);
   store_transposed(at.d_keys, head.d_k, keys, head.head_dim, at.sums);
   store_transposed(at.d_values, head.d_v, keys, head.head_dim, at.sums);
 }
 
-void query_gradient_amx(const FlashBackwardHead& head, FlashRange queries, float* scratch) {
+template <class Unit>
+void query_gradient_by(const FlashBackwardHead& head, FlashRange queries, float* scratch) {
   const auto at = carve<BackwardScratch>(scratch, head.head_dim);
   const FlashRange visible = visible_keys(head.mask, queries);
   bool first = true;
   for (int64_t key = visible.begin; key < visible.end; key += kMostKeys, first = false) {
     const FlashRange keys = {key, key + kMostKeys < visible.end ? key + kMostKeys : visible.end};
     pack_keys(head, keys, at);
-    find_score_gradients_amx(head, keys, queries, scratch);
-    add_query_gradient_amx(head, keys, queries, at.sums, head.head_dim, first, scratch);
+    find_score_gradients_by<Unit>(head, keys, queries, scratch);
+    add_query_gradient_by<Unit>(head, keys, queries, at.sums, head.head_dim, first, scratch);
   }
   if (first) fill(at.sums, kQueryTile * head.head_dim, 0.0f);
   store_rows(at.sums, head.head_dim, nullptr, head.d_q, queries, head.head_dim);
 }
 
+template <class Unit>
+constexpr FlashBackwardKernels kBackwardBy = {.tile_sizes = block_tile_sizes,
+                                              .scratch_floats = block_scratch_floats,
+                                              .prepare_queries = prepare_queries,
+                                              .query_gradient = query_gradient_by<Unit>,
+                                              .begin_keys = begin_blocks_of_keys,
+                                              .find_score_gradients = find_score_gradients_by<Unit>,
+                                              .add_queries = add_queries_by<Unit>,
+                                              .add_query_gradient = add_query_gradient_by<Unit>,
+                                              .finish_keys = finish_blocks_of_keys};
+
 }  // namespace
 
-const FlashBackwardKernels kBackwardAmx = {.tile_sizes = tile_sizes,
-                                           .scratch_floats = scratch_floats,
-                                           .prepare_queries = prepare_queries,
-                                           .query_gradient = query_gradient_amx,
-                                           .begin_keys = begin_keys_amx,
-                                           .find_score_gradients = find_score_gradients_amx,
-                                           .add_queries = add_queries_amx,
-                                           .add_query_gradient = add_query_gradient_amx,
-                                           .finish_keys = finish_keys_amx};
+const FlashBackwardKernels kBackwardByMatrixUnits = kBackwardBy<MatrixUnits>;
+const FlashBackwardKernels kBackwardByDots = kBackwardBy<DotUnits>;
 
-}  // namespace ridgeline::RIDGELINE_ISA
-
-#else
-
-namespace ridgeline::RIDGELINE_ISA {
-const FlashBackwardKernels kBackwardAmx = {};
 }  // namespace ridgeline::RIDGELINE_ISA
 
 #endif

@@ -1,9 +1,8 @@
-// Packing for the matrix units: blocks of 16 lines by 32 bf16, as 16 x 16 words of two elements
-// that are adjacent along the depth.
+// Packing for products of bf16 blocks (bf16_units.h): blocks of 16 lines by 32 bf16, as 16 x 16
+// words of two elements that are adjacent along the depth.
 #pragma once
 
-#include "kernels/cpu/simd/amx_tiles.h"
-#include "kernels/cpu/simd/vec_math.h"
+#include "kernels/cpu/simd/bf16_units.h"
 
 namespace ridgeline::RIDGELINE_ISA {
 namespace {

@@ -1,56 +1,11 @@
-// Shared by flash attention on the matrix units (AMX): 32 x 32 blocks of sums, and rows of bf16.
+// Shared by flash attention in blocks of bf16 (bf16_units.h): rows of bf16, and their packing.
 #pragma once
 
-#include "kernels/cpu/simd/amx_words.h"
+#include "kernels/cpu/simd/bf16_words.h"
 #include "kernels/cpu/simd/flash_tiles.h"
 
 namespace ridgeline::RIDGELINE_ISA {
 namespace {
-
-inline constexpr int64_t kBlock = 32;  // rows, columns and depth of one step: 2 x 2 tiles
-
-// Rows of an operand or of sums, `bytes` apart; `step` bytes lead to the next 32 elements of a row.
-struct BlockRows {
-  const void* data;
-  int64_t bytes;
-  int64_t step = 64;
-};
-
-// c[32 x 32] (+)= a[32 x depth] * b[depth x 32] for `steps` of kBlock along the depth. `a` has rows
-// of bf16; `b` has words of two elements of the depth, 32 words to a row without gaps.
-RIDGELINE_WITH_AMX HWY_INLINE void multiply_block(BlockRows a_rows, const uint32_t* b,
-                                                  BlockRows c_rows, int64_t steps,
-                                                  bool accumulate) {
-  constexpr int64_t kBytes = kBlock * 4;
-  const char* a = static_cast<const char*>(a_rows.data);
-  char* c = const_cast<char*>(static_cast<const char*>(c_rows.data));
-  char* c_below = c + 16 * c_rows.bytes;
-  if (accumulate) {
-    _tile_loadd(0, c, c_rows.bytes);
-    _tile_loadd(1, c + 64, c_rows.bytes);
-    _tile_loadd(2, c_below, c_rows.bytes);
-    _tile_loadd(3, c_below + 64, c_rows.bytes);
-  } else {
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
-  }
-  for (int64_t step = 0; step < steps; ++step, a += a_rows.step, b += 16 * kBlock) {
-    _tile_loadd(6, b, kBytes);
-    _tile_loadd(4, a, a_rows.bytes);
-    _tile_dpbf16ps(0, 4, 6);
-    _tile_loadd(5, a + 16 * a_rows.bytes, a_rows.bytes);
-    _tile_dpbf16ps(2, 5, 6);
-    _tile_loadd(7, b + 16, kBytes);
-    _tile_dpbf16ps(1, 4, 7);
-    _tile_dpbf16ps(3, 5, 7);
-  }
-  _tile_stored(0, c, c_rows.bytes);
-  _tile_stored(1, c + 64, c_rows.bytes);
-  _tile_stored(2, c_below, c_rows.bytes);
-  _tile_stored(3, c_below + 64, c_rows.bytes);
-}
 
 struct HalfRows {
   const uint16_t* data;
