@@ -20,12 +20,12 @@ constexpr size_t kMaxKeys = 24;
 constexpr size_t kMaxText = 100;
 
 // A column that identifies rows: its name, and its value for a record.
-struct Column {
+struct Identity {
   std::string name;
   std::function<std::string(const Record&)> value;
 };
 
-void add_keys(std::vector<Column>& columns, const Comparison& comparison, Json Record::*part) {
+void add_keys(std::vector<Identity>& columns, const Comparison& comparison, Json Record::*part) {
   std::vector<std::string> keys;
   for (const RowComparison& row : comparison.rows)
     for (const Record* record : {&row.base, &row.next})
@@ -39,8 +39,8 @@ void add_keys(std::vector<Column>& columns, const Comparison& comparison, Json R
                        }});
 }
 
-std::vector<Column> identity_columns(const Comparison& comparison) {
-  std::vector<Column> columns = {
+std::vector<Identity> identity_columns(const Comparison& comparison) {
+  std::vector<Identity> columns = {
       {"study", [](const Record& record) { return printable(record.study, kMaxText); }},
       {"implementation",
        [](const Record& record) { return printable(record.implementation, kMaxText); }},
@@ -51,12 +51,12 @@ std::vector<Column> identity_columns(const Comparison& comparison) {
 }
 
 // "flash", or "naive -> flash" where the sides differ.
-std::string both(const Column& column, const RowComparison& row) {
+std::string both(const Identity& column, const RowComparison& row) {
   const std::string base = column.value(row.base), next = column.value(row.next);
   return base == next ? base : fmt::format("{} -> {}", base, next);
 }
 
-bool varies(const Column& column, const Comparison& comparison) {
+bool varies(const Identity& column, const Comparison& comparison) {
   return std::any_of(comparison.rows.begin(), comparison.rows.end(), [&](const auto& row) {
     return both(column, row) != both(column, comparison.rows.front());
   });
@@ -96,8 +96,8 @@ std::string verdict_text(const RowComparison& row) {
 
 Table comparison_table(const Comparison& comparison) {
   Table table;
-  std::vector<Column> shown;
-  for (const Column& column : identity_columns(comparison)) {
+  std::vector<Identity> shown;
+  for (const Identity& column : identity_columns(comparison)) {
     if (comparison.rows.empty()) break;
     if (varies(column, comparison)) {
       shown.push_back(column);
@@ -107,7 +107,7 @@ Table comparison_table(const Comparison& comparison) {
       table.title += (table.title.empty() ? "" : " ") + (named ? "" : column.name + "=") + value;
     }
   }
-  for (const Column& column : shown) table.columns.push_back(column.name);
+  for (const Identity& column : shown) table.columns.push_back(column.name);
   const std::string interval = fmt::format("{:.4g} % interval", 100 * comparison.confidence);
   table.columns.insert(table.columns.end(), {"phase", "base ms", "new ms", "speedup", interval,
                                              "change", "sees", "by", "verdict"});
@@ -117,7 +117,7 @@ Table comparison_table(const Comparison& comparison) {
   if (has_notes) table.columns.emplace_back("note");
   for (const RowComparison& row : comparison.rows) {
     std::vector<std::string> cells;
-    for (const Column& column : shown) cells.push_back(both(column, row));
+    for (const Identity& column : shown) cells.push_back(both(column, row));
     const bool known = row.verdict.has_value();
     const bool bounded = known && std::isfinite(row.log_time.low);
     cells.insert(
@@ -134,9 +134,9 @@ Table comparison_table(const Comparison& comparison) {
 }
 
 Table comparison_csv(const Comparison& comparison) {
-  const std::vector<Column> identity = identity_columns(comparison);
+  const std::vector<Identity> identity = identity_columns(comparison);
   Table table;
-  for (const Column& column : identity) table.columns.push_back(column.name);
+  for (const Identity& column : identity) table.columns.push_back(column.name);
   table.columns.insert(table.columns.end(), {"phase",
                                              "base_median_ms",
                                              "new_median_ms",
@@ -165,7 +165,7 @@ Table comparison_csv(const Comparison& comparison) {
                                              "note"});
   for (const RowComparison& row : comparison.rows) {
     std::vector<std::string> cells;
-    for (const Column& column : identity) cells.push_back(both(column, row));
+    for (const Identity& column : identity) cells.push_back(both(column, row));
     const auto known = [&](double value) {
       return row.verdict ? finite_cell(value, "{:.6g}") : std::string();
     };

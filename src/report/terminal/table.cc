@@ -178,6 +178,10 @@ std::string left_out_line(const std::vector<std::string>& left_out, const TextOp
 
 }  // namespace
 
+bool has_column(const Table& table, std::string_view name) {
+  return std::find(table.columns.begin(), table.columns.end(), name) != table.columns.end();
+}
+
 std::vector<std::string> wrapped(const std::string& text, size_t width) {
   std::vector<std::string> lines = {""};
   for (size_t at = 0; at < text.size();) {

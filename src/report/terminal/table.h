@@ -17,6 +17,8 @@ struct Table {
   std::vector<std::string> spare = {};
 };
 
+bool has_column(const Table& table, std::string_view name);
+
 struct TextOptions {
   size_t width = 0;           // of a line; 0: unlimited
   std::string whole_in = {};  // the file that has the columns left out: "results/gemm.csv"

@@ -5,8 +5,6 @@
 #include <algorithm>
 
 #include "base/printable.h"
-#include "report/record_cells.h"
-#include "report/terminal/busy_cells.h"
 
 namespace ridgeline {
 namespace {
@@ -19,8 +17,11 @@ const Json* member(const Json* object, std::string_view key) {
   return object->find_key(key);
 }
 
-std::string number(const Json* utilization, const char* name, const char* format, double factor) {
-  return utilization ? cell(number_in(*utilization, name), format, factor) : "";
+RecordCell utilisation_cell(const char* name, const char* format, double factor) {
+  return [=](const RecordRow& row) {
+    const Json* utilization = utilization_in(*row.record, row.series);
+    return utilization ? cell(number_in(*utilization, name), format, factor) : std::string();
+  };
 }
 
 }  // namespace
@@ -32,34 +33,23 @@ const Json* utilization_in(const Record& record, std::string_view series) {
   return found && found->is_object() ? found : nullptr;
 }
 
-std::vector<std::string> utilisation_csv(const Json* utilization) {
-  return {number(utilization, "sm_active", "{:.6g}", 100),
-          number(utilization, "tensor_active", "{:.6g}", 100),
-          number(utilization, "dram_bytes_per_s", "{:.6g}", 1),
-          utilization ? text_of(*utilization, "source") : ""};
+std::vector<RecordColumn> utilisation_csv_columns() {
+  return {{"sm_active_pct", utilisation_cell("sm_active", "{:.6g}", 100)},
+          {"tensor_active_pct", utilisation_cell("tensor_active", "{:.6g}", 100)},
+          {"dram_bytes_per_s", utilisation_cell("dram_bytes_per_s", "{:.6g}", 1)},
+          {"utilization_source", [](const RecordRow& row) {
+             const Json* utilization = utilization_in(*row.record, row.series);
+             return utilization ? text_of(*utilization, "source") : std::string();
+           }}};
 }
 
-std::vector<std::string> utilisation_cells(const Json* utilization) {
-  return {number(utilization, "sm_active", "{:.1f}", 100),
-          number(utilization, "tensor_active", "{:.1f}", 100),
-          number(utilization, "dram_bytes_per_s", "{:.1f}", 1e-9)};
-}
-
-void insert_utilisation(Table& table, std::span<const Json* const> utilizations) {
-  constexpr const char* kPeak = "peak %";
-  std::vector<std::vector<std::string>> cells;
-  bool tells = false;
-  for (const Json* of : utilizations) {
-    cells.push_back(utilisation_cells(of));
-    tells = tells || !cells.back()[0].empty();
-  }
-  if (!tells) return;
-  const std::vector<std::string> kept = table.spare;
-  insert_after(table, kPeak, {kUtilisationColumns.begin(), kUtilisationColumns.end()}, cells);
-  // A narrow screen leaves them out before the share of the peak.
-  table.spare = kept;
-  table.spare.insert(std::ranges::find(table.spare, kPeak), kUtilisationColumns.rbegin(),
-                     kUtilisationColumns.rend());
+std::vector<RecordColumn> utilisation_columns(std::span<const RecordRow> rows) {
+  const RecordCell active = utilisation_cell("sm_active", "{:.1f}", 100);
+  if (std::ranges::all_of(rows, [&](const RecordRow& row) { return active(row).empty(); }))
+    return {};
+  return {{"SM %", active},
+          {"tensor %", utilisation_cell("tensor_active", "{:.1f}", 100)},
+          {"DRAM GB/s", utilisation_cell("dram_bytes_per_s", "{:.1f}", 1e-9)}};
 }
 
 std::string low_use_sentence(const Json* utilization, std::optional<double> busy_share) {
@@ -74,12 +64,11 @@ std::string low_use_sentence(const Json* utilization, std::optional<double> busy
       100 * *active, 100 * busy, 100 * std::min(1.0, *active / busy));
 }
 
-std::vector<std::string> utilisation_notes(std::span<const Json* const> utilizations) {
+std::vector<std::string> utilisation_notes(std::span<const RecordRow> rows) {
   std::vector<std::string> notes;
-  const auto add = [&](std::string note) {
-    if (std::ranges::find(notes, note) == notes.end()) notes.push_back(std::move(note));
-  };
-  for (const Json* of : utilizations) {
+  const auto add = [&](std::string note) { add_once(notes, std::move(note)); };
+  for (const RecordRow& row : rows) {
+    const Json* of = utilization_in(*row.record, row.series);
     if (of == nullptr) continue;
     const std::string source = printable(text_of(*of, "source"), kLongestReason);
     if (number_in(*of, "sm_active"))

@@ -1,7 +1,6 @@
 // The utilisation of a GPU from records: columns of tables and the notes below them.
 #pragma once
 
-#include <array>
 #include <optional>
 #include <span>
 #include <string>
@@ -9,7 +8,7 @@
 #include <vector>
 
 #include "measure/record.h"
-#include "report/terminal/table.h"
+#include "report/record_columns.h"
 
 namespace ridgeline {
 
@@ -17,16 +16,9 @@ namespace ridgeline {
 // `series` is empty. Null if there is none or the row is not ok.
 const Json* utilization_in(const Record& record, std::string_view series = {});
 
-inline constexpr std::array kUtilisationCsv = {"sm_active_pct", "tensor_active_pct",
-                                               "dram_bytes_per_s", "utilization_source"};
-std::vector<std::string> utilisation_csv(const Json* utilization);
-
-inline constexpr std::array kUtilisationColumns = {"SM %", "tensor %", "DRAM GB/s"};
-std::vector<std::string> utilisation_cells(const Json* utilization);
-
-// Inserts the columns after the share of the peak if any row has values; `utilizations` has one
-// entry per row of the table.
-void insert_utilisation(Table& table, std::span<const Json* const> utilizations);
+// Columns of a CSV, and of a table on the terminal, which has them only if a row has values.
+std::vector<RecordColumn> utilisation_csv_columns();
+std::vector<RecordColumn> utilisation_columns(std::span<const RecordRow> rows);
 
 // Says why multiprocessors were mostly idle: "multiprocessors had a warp in 3.1 % of cycles: ...".
 // `busy_share` is the share of time in which some kernel runs. Returns an empty string if they were
@@ -35,6 +27,6 @@ std::string low_use_sentence(const Json* utilization, std::optional<double> busy
 
 // Returns what the columns mean, their source, and why better sources failed, each once. Empty if
 // no row has utilisation.
-std::vector<std::string> utilisation_notes(std::span<const Json* const> utilizations);
+std::vector<std::string> utilisation_notes(std::span<const RecordRow> rows);
 
 }  // namespace ridgeline

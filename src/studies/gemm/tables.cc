@@ -17,12 +17,6 @@ namespace {
 
 constexpr const char* kPhase = "forward";  // the only one
 
-std::optional<double> max_error(const Record& record) {
-  if (!record.verification.checked || record.verification.tensors.empty()) return std::nullopt;
-  const double error = record.verification.tensors[0].max_error;
-  return std::isfinite(error) ? std::optional(error) : std::nullopt;
-}
-
 std::vector<const Record*> gemm_rows(std::span<const Record> records) {
   return rows_of_study(records, "gemm");
 }
@@ -31,8 +25,6 @@ std::string shape_of(const Record& record) {
   return fmt::format("{}x{}x{}", text_of(record.workload, "m"), text_of(record.workload, "n"),
                      text_of(record.workload, "k"));
 }
-
-constexpr const char* kMetrics[] = {"gflops_per_s", "gb_per_s", "peak_share", "ceiling_share"};
 
 // "gemm fp32 cpu 64x64x64: naive is 4.00x slower than the library"; empty if either has no time.
 std::string beside_library(const Record& library, const Record& record, Verdicts& verdicts) {
@@ -85,73 +77,62 @@ std::string both_roofs(const Record& record) {
 }  // namespace
 
 Table gemm_csv(std::span<const Record> records) {
-  Table table{.title = "gemm",
-              .columns = {"op", "implementation", "device", "m", "n", "k", "dtype", "mode", "macs",
-                          "flops", "io_bytes", "arithmetic_intensity", "mean_ms", "median_ms",
-                          "std_ms", "min_ms", "median_low_ms", "median_high_ms"}};
-  table.columns.insert(table.columns.end(), std::begin(kMetrics), std::end(kMetrics));
-  table.columns.insert(table.columns.end(), {"max_error", "status", "error"});
-  table.columns.insert(table.columns.end(), kUtilisationCsv.begin(), kUtilisationCsv.end());
-  table.columns.insert(table.columns.end(), {"ceiling_level", "memory_ceiling_share"});
-  for (const Record* record : gemm_rows(records)) {
-    const Json& size = record->workload;
-    std::vector<std::string> row = {text_of(size, "op"),    record->implementation,
-                                    record->device,         text_of(size, "m"),
-                                    text_of(size, "n"),     text_of(size, "k"),
-                                    text_of(size, "dtype"), text_of(record->settings, "mode")};
-    const PhaseCost cost = record->cost ? record->cost->forward : PhaseCost{};
-    for (int64_t count : {cost.macs, cost.flops, cost.bytes.count})
-      row.push_back(record->cost ? fmt::to_string(count) : std::string());
-    row.push_back(cell(metric_of(*record, kPhase, "arithmetic_intensity")));
-    for (auto which :
-         {&Statistics::mean_ms, &Statistics::median_ms, &Statistics::std_ms, &Statistics::min_ms,
-          &Statistics::median_low_ms, &Statistics::median_high_ms})
-      row.push_back(cell(statistic(*record, kPhase, which)));
-    for (const char* name : kMetrics) row.push_back(cell(metric_of(*record, kPhase, name)));
-    row.push_back(cell(max_error(*record)));
-    row.emplace_back(status_csv_word(record->status));
-    row.push_back(record->error);
-    for (std::string& text : utilisation_csv(utilization_in(*record, kPhase)))
-      row.push_back(std::move(text));
-    row.push_back(ceiling_level(*record));
-    row.push_back(cell(metric_of(*record, kPhase, "memory_ceiling_share")));
-    table.rows.push_back(std::move(row));
-  }
-  return table;
+  std::vector<RecordColumn> columns = {
+      {"op", workload_cell("op")},
+      {"implementation", implementation_cell},
+      {"device", device_cell},
+      {"m", workload_cell("m")},
+      {"n", workload_cell("n")},
+      {"k", workload_cell("k")},
+      {"dtype", workload_cell("dtype")},
+      {"mode", setting_cell("mode")},
+      {"macs", cost_cell(&PhaseCost::macs)},
+      {"flops", cost_cell(&PhaseCost::flops)},
+      {"io_bytes", cost_bytes_cell},
+      {"arithmetic_intensity", metric_cell("arithmetic_intensity")},
+      {"mean_ms", statistic_cell(&Statistics::mean_ms)},
+      {"median_ms", statistic_cell(&Statistics::median_ms)},
+      {"std_ms", statistic_cell(&Statistics::std_ms)},
+      {"min_ms", statistic_cell(&Statistics::min_ms)},
+      {"median_low_ms", statistic_cell(&Statistics::median_low_ms)},
+      {"median_high_ms", statistic_cell(&Statistics::median_high_ms)},
+      {"gflops_per_s", metric_cell("gflops_per_s")},
+      {"gb_per_s", metric_cell("gb_per_s")},
+      {"peak_share", metric_cell("peak_share")},
+      {"ceiling_share", metric_cell("ceiling_share")},
+      {"max_error", max_error_cell},
+      {"status", status_cell},
+      {"error", error_cell}};
+  append(columns, utilisation_csv_columns());
+  append<RecordRow>(
+      columns, {{"ceiling_level", [](const RecordRow& row) { return ceiling_level(*row.record); }},
+                {"memory_ceiling_share", metric_cell("memory_ceiling_share")}});
+  return table_of("gemm", columns, record_rows(records, "gemm", kPhase));
 }
 
 Table gemm_summary(std::span<const Record> records) {
-  Table table{.title = "gemm and gemv: C[m,n] = A[m,k] B[k,n]; +-% of the median within-run",
-              .columns = {"op", "m x n x k", "dtype", "implementation", "MMAC", "I/O MiB",
-                          "FLOP/byte", "median ms", "+-%", "GFLOP/s", "GB/s", "peak %", "ceiling %",
-                          "error/tol", "status"},
-              .rows = {},
-              .spare = {"I/O MiB", "MMAC", "error/tol", "FLOP/byte", "GB/s", "peak %", "ceiling %",
-                        "GFLOP/s"}};
-  std::vector<const Json*> used;
-  for (const Record* record : gemm_rows(records)) {
-    const PhaseCost cost = record->cost ? record->cost->forward : PhaseCost{};
-    const double intensity = cost.bytes.count > 0 ? static_cast<double>(cost.flops) /
-                                                        static_cast<double>(cost.bytes.count)
-                                                  : 0;
-    std::string error;
-    if (const auto worst = max_error(*record))
-      error = fmt::format("{:.2f}", *worst / record->verification.tensors[0].tolerance);
-    table.rows.push_back(
-        {text_of(record->workload, "op"), shape_of(*record), text_of(record->workload, "dtype"),
-         record->implementation, fmt::format("{:.4g}", static_cast<double>(cost.macs) / 1e6),
-         fmt::format("{:.4g}", cost.bytes.mebibytes()), fmt::format("{:.4g}", intensity),
-         cell(statistic(*record, kPhase, &Statistics::median_ms), "{:.4f}"),
-         record->status == Status::ok ? cell(in_run_percent(*record, kPhase), "{:.1f}") : "",
-         cell(metric_of(*record, kPhase, "gflops_per_s"), "{:.1f}"),
-         cell(metric_of(*record, kPhase, "gb_per_s"), "{:.2f}"),
-         cell(metric_of(*record, kPhase, "peak_share"), "{:.1f}", 100),
-         cell(metric_of(*record, kPhase, "ceiling_share"), "{:.1f}", 100), error,
-         std::string(status_csv_word(record->status))});
-    used.push_back(utilization_in(*record, kPhase));
-  }
-  insert_utilisation(table, used);
-  return table;
+  const std::vector<RecordRow> rows = record_rows(records, "gemm", kPhase);
+  std::vector<RecordColumn> columns = {
+      {"op", workload_cell("op")},
+      {"m x n x k", [](const RecordRow& row) { return shape_of(*row.record); }},
+      {"dtype", workload_cell("dtype")},
+      {"implementation", implementation_cell},
+      {"MMAC", cost_cell(&PhaseCost::macs, "{:.4g}", 1e-6)},
+      {"I/O MiB", cost_mebibytes_cell},
+      {"FLOP/byte", metric_cell("arithmetic_intensity", "{:.4g}")},
+      {"median ms", statistic_cell(&Statistics::median_ms, "{:.4f}")},
+      {"+-%", in_run_cell},
+      {"GFLOP/s", metric_cell("gflops_per_s", "{:.1f}")},
+      {"GB/s", metric_cell("gb_per_s", "{:.2f}")},
+      {"peak %", metric_cell("peak_share", "{:.1f}", 100)}};
+  append(columns, utilisation_columns(rows));
+  append<RecordRow>(columns, {{"ceiling %", metric_cell("ceiling_share", "{:.1f}", 100)},
+                              {"error/tol", error_over_tolerance_cell},
+                              {"status", status_cell}});
+  return table_of("gemm and gemv: C[m,n] = A[m,k] B[k,n]; +-% of the median within-run", columns,
+                  rows,
+                  {"I/O MiB", "MMAC", "error/tol", "FLOP/byte", "GB/s", "DRAM GB/s", "tensor %",
+                   "SM %", "peak %", "ceiling %", "GFLOP/s"});
 }
 
 std::vector<std::string> gemm_notes(std::span<const Record> records) {
@@ -209,9 +190,7 @@ std::vector<std::string> gemm_notes(std::span<const Record> records, Verdicts& v
     if (metric_of(*record, kPhase, "ceiling_share"))
       add("ceiling % is " + text_of(*record->metrics, "ceiling_share_is"));
   }
-  std::vector<const Json*> used;
-  for (const Record* record : gemm_rows(records)) used.push_back(utilization_in(*record, kPhase));
-  for (const std::string& note : utilisation_notes(used)) add(note);
+  for (const std::string& note : utilisation_notes(record_rows(records, "gemm", kPhase))) add(note);
   if (!has_ceilings && !groups.empty())
     add("no measured ceilings of this device were found: `ridgeline roofline` measures them");
   for (const Record* record : gemm_rows(records))

@@ -3,11 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <set>
 
-#include "report/record_cells.h"
 #include "report/terminal/utilisation_cells.h"
 #include "studies/profile/fold_rows.h"
 
@@ -38,15 +36,23 @@ double kernel_names(const Record& record) {
   return static_cast<double>(names.size());
 }
 
-struct FoldColumn {
-  std::string name;
-  std::function<std::string(const FoldRow&)> text;
+using FoldColumn = Column<FoldRow>;
+
+// A row of a fold in the CSV; a record without folds has one row without a fold.
+struct FoldOfRecord : RecordRow {
+  std::string by;
+  FoldRow fold;
 };
 
+Column<FoldOfRecord> fold_number(const char* name, std::optional<double> FoldRow::*which,
+                                 double factor = 1) {
+  return {name, [=](const FoldOfRecord& row) { return cell(row.fold.*which, "{:.6g}", factor); }};
+}
+
 // Columns that a narrow terminal may drop, least important first.
-constexpr const char* kSpareColumns[] = {"imbalance %", "GB/s",         "kernels",
-                                         "GFLOP/s",     "category",     "scope",
-                                         "roof %",      "predicted us", "error %"};
+const std::vector<std::string> kSpareColumns = {"imbalance %", "GB/s",         "kernels",
+                                                "GFLOP/s",     "category",     "scope",
+                                                "roof %",      "predicted us", "error %"};
 
 std::vector<FoldColumn> fold_columns(std::string_view by, const std::vector<FoldRow>& rows) {
   const auto number = [](const char* name, std::optional<double> FoldRow::*which,
@@ -100,131 +106,99 @@ std::string not_counted(const Json* unsupported) {
 }  // namespace
 
 Table profile_csv(std::span<const Record> records) {
-  Table table{.title = "profile", .columns = {std::begin(kProfileSizes), std::end(kProfileSizes)}};
-  table.columns.insert(table.columns.end(), {"implementation",
-                                             "device",
-                                             "by",
-                                             "name",
-                                             "category",
-                                             "phase",
-                                             "scope",
-                                             "kernels",
-                                             "invocations",
-                                             "total_ms",
-                                             "mean_us",
-                                             "share_pct",
-                                             "flops_per_s",
-                                             "bytes_per_s",
-                                             "roof_pct",
-                                             "predicted_us",
-                                             "prediction_error_pct",
-                                             "imbalance_pct",
-                                             "source",
-                                             "status",
-                                             "error"});
-  const size_t folds_end = table.columns.size() - 3;
-  table.columns.insert(table.columns.end(), kUtilisationCsv.begin(), kUtilisationCsv.end());
-  for (const Record* record : profile_rows(records)) {
-    std::vector<std::string> identity;
-    for (const char* key : kProfileSizes) identity.push_back(text_of(record->workload, key));
-    identity.insert(identity.end(), {record->implementation, record->device});
-    const auto add = [&](std::vector<std::string> cells) {
-      std::vector<std::string> row = identity;
-      row.insert(row.end(), cells.begin(), cells.end());
-      row.resize(folds_end);
-      row.insert(row.end(), {record->metrics ? text_of(*record->metrics, "source") : "",
-                             std::string(status_csv_word(record->status)), record->error});
-      for (std::string& text : utilisation_csv(utilization_in(*record)))
-        row.push_back(std::move(text));
-      table.rows.push_back(std::move(row));
-    };
-    bool has_folds = false;
+  std::vector<FoldOfRecord> rows;
+  for (const RecordRow& row : record_rows(records, "profile")) {
+    const size_t before = rows.size();
     for (const char* by : kCsvFolds)
-      for (const FoldRow& row : fold_rows(*record, by)) {
-        has_folds = true;
-        add({by, row.key, row.category, row.phase, row.scope, cell(row.kernels),
-             cell(row.invocations), cell(row.total_ms), cell(row.mean_us),
-             cell(row.share, "{:.6g}", 100), cell(row.flops_per_s), cell(row.bytes_per_s),
-             cell(row.roof_share, "{:.6g}", 100), cell(row.predicted_us),
-             cell(row.prediction_error, "{:.6g}", 100), cell(row.imbalance, "{:.6g}", 100)});
-      }
-    if (!has_folds) add({});
+      for (const FoldRow& fold : fold_rows(*row.record, by)) rows.push_back({row, by, fold});
+    if (rows.size() == before) rows.push_back({row, {}, {}});
   }
-  return table;
+  std::vector<Column<FoldOfRecord>> columns;
+  for (const char* size : kProfileSizes) columns.push_back({size, workload_cell(size)});
+  append<FoldOfRecord>(columns,
+                       {{"implementation", implementation_cell},
+                        {"device", device_cell},
+                        {"by", [](const FoldOfRecord& row) { return row.by; }},
+                        {"name", [](const FoldOfRecord& row) { return row.fold.key; }},
+                        {"category", [](const FoldOfRecord& row) { return row.fold.category; }},
+                        {"phase", [](const FoldOfRecord& row) { return row.fold.phase; }},
+                        {"scope", [](const FoldOfRecord& row) { return row.fold.scope; }},
+                        fold_number("kernels", &FoldRow::kernels),
+                        fold_number("invocations", &FoldRow::invocations),
+                        fold_number("total_ms", &FoldRow::total_ms),
+                        fold_number("mean_us", &FoldRow::mean_us),
+                        fold_number("share_pct", &FoldRow::share, 100),
+                        fold_number("flops_per_s", &FoldRow::flops_per_s),
+                        fold_number("bytes_per_s", &FoldRow::bytes_per_s),
+                        fold_number("roof_pct", &FoldRow::roof_share, 100),
+                        fold_number("predicted_us", &FoldRow::predicted_us),
+                        fold_number("prediction_error_pct", &FoldRow::prediction_error, 100),
+                        fold_number("imbalance_pct", &FoldRow::imbalance, 100),
+                        {"source", metric_text_cell("source")},
+                        {"status", status_cell},
+                        {"error", error_cell}});
+  append(columns, utilisation_csv_columns());
+  return table_of("profile", columns, rows);
 }
 
 Table profile_folds(const Record& record, std::string_view by, size_t top) {
   const std::vector<FoldRow> all = fold_rows(record, by);
   const size_t shown = std::min(top, all.size());
-  Table table{.title = fmt::format(
-                  "by {}, of one step{}", by,
-                  shown < all.size() ? fmt::format("; {} of {} rows", shown, all.size()) : "")};
-  table.rows.resize(shown);
-  for (const FoldColumn& column : fold_columns(by, all)) {
-    table.columns.push_back(column.name);
-    for (size_t i = 0; i < shown; ++i) table.rows[i].push_back(column.text(all[i]));
-  }
-  for (const char* name : kSpareColumns)
-    if (std::ranges::find(table.columns, name) != table.columns.end())
-      table.spare.emplace_back(name);
-  return table;
+  return table_of(
+      fmt::format("by {}, of one step{}", by,
+                  shown < all.size() ? fmt::format("; {} of {} rows", shown, all.size()) : ""),
+      fold_columns(by, all), std::span(all).first(shown), kSpareColumns);
 }
 
 Table profile_modes(std::span<const Record> records) {
-  const std::vector<const Record*> rows = profile_rows(records);
+  const std::vector<RecordRow> rows = record_rows(records, "profile");
   // A CPU runs its work itself, so nothing waits there.
-  const bool can_wait = std::ranges::any_of(rows, [](const Record* record) {
-    return time_of(*record, "waited_for_host_ms").has_value();
+  const bool can_wait = std::ranges::any_of(rows, [](const RecordRow& row) {
+    return time_of(*row.record, "waited_for_host_ms").has_value();
   });
-  Table table{
-      .title =
-          "modes side by side, of one step: step and traced are medians, busy and waits means over "
-          "the traced steps",
-      .columns = {"workload", "implementation", "kernels", "invocations", "starts", "step ms",
-                  "traced ms", "busy ms"},
-      .rows = {},
-      .spare = {"matmul %", "step ms"}};
-  if (can_wait) {
-    table.columns.insert(table.columns.end(), {"host wait ms", "gaps ms", "waits %"});
-    table.spare.insert(table.spare.begin(), "gaps ms");
-  }
-  const bool tells_use = std::ranges::any_of(rows, [](const Record* record) {
-    return !utilisation_cells(utilization_in(*record))[0].empty();
-  });
-  if (tells_use)
-    for (const char* column : kUtilisationColumns) {
-      table.columns.emplace_back(column);
-      table.spare.emplace_back(column);
-    }
-  table.columns.insert(table.columns.end(), {"matmul %", "status"});
-  for (const Record* record : rows) {
-    const std::vector<FoldRow> phases = fold_rows(*record, "phase");
-    const Json metrics = record->metrics.value_or(Json::object());
-    const auto span = time_of(*record, "span_ms"), busy = time_of(*record, "busy_ms");
-    std::vector<std::string> cells = {
-        profile_workload_name(*record),
-        record->implementation,
-        phases.empty() ? "" : cell(kernel_names(*record), "{:.0f}"),
-        phases.empty() ? "" : cell(sum_of(phases, &FoldRow::invocations)),
-        cell(number_in(metrics, "starts")),
-        cell(number_in(metrics, "untraced_step_ms"), "{:.4f}"),
-        cell(number_in(metrics, "traced_step_ms"), "{:.4f}"),
-        cell(busy, "{:.4f}")};
-    if (can_wait) {
-      std::optional<double> waits;
-      if (span && busy && *span > 0) waits = (*span - *busy) / *span;
-      cells.insert(cells.end(),
-                   {cell(time_of(*record, "waited_for_host_ms"), "{:.4f}"),
-                    cell(time_of(*record, "own_gaps_ms"), "{:.4f}"), cell(waits, "{:.1f}", 100)});
-    }
-    if (tells_use)
-      for (std::string& text : utilisation_cells(utilization_in(*record)))
-        cells.push_back(std::move(text));
-    cells.push_back(cell(metric_in(record->metrics, "matmul_share", "step"), "{:.1f}", 100));
-    cells.emplace_back(status_csv_word(record->status));
-    table.rows.push_back(std::move(cells));
-  }
-  return table;
+  const auto device_time = [](const char* name) -> RecordCell {
+    return [name](const RecordRow& row) { return cell(time_of(*row.record, name), "{:.4f}"); };
+  };
+  const auto metric = [](const char* name, const char* format) -> RecordCell {
+    return [=](const RecordRow& row) { return cell(metric_number(*row.record, name), format); };
+  };
+  std::vector<RecordColumn> columns = {
+      {"workload", [](const RecordRow& row) { return profile_workload_name(*row.record); }},
+      {"implementation", implementation_cell},
+      {"kernels",
+       [](const RecordRow& row) {
+         const bool has_folds = !fold_rows(*row.record, "phase").empty();
+         return has_folds ? cell(kernel_names(*row.record), "{:.0f}") : std::string();
+       }},
+      {"invocations",
+       [](const RecordRow& row) {
+         const std::vector<FoldRow> phases = fold_rows(*row.record, "phase");
+         return phases.empty() ? std::string() : cell(sum_of(phases, &FoldRow::invocations));
+       }},
+      {"starts", metric("starts", "{:.6g}")},
+      {"step ms", metric("untraced_step_ms", "{:.4f}")},
+      {"traced ms", metric("traced_step_ms", "{:.4f}")},
+      {"busy ms", device_time("busy_ms")},
+      {"host wait ms", device_time("waited_for_host_ms"), can_wait},
+      {"gaps ms", device_time("own_gaps_ms"), can_wait},
+      {"waits %",
+       [](const RecordRow& row) {
+         const auto span = time_of(*row.record, "span_ms"), busy = time_of(*row.record, "busy_ms");
+         if (!span || !busy || !(*span > 0)) return std::string();
+         return cell((*span - *busy) / *span, "{:.1f}", 100);
+       },
+       can_wait}};
+  append(columns, utilisation_columns(rows));
+  append<RecordRow>(columns, {{"matmul %",
+                               [](const RecordRow& row) {
+                                 return cell(metric_in(row.record->metrics, "matmul_share", "step"),
+                                             "{:.1f}", 100);
+                               }},
+                              {"status", status_cell}});
+  return table_of(
+      "modes side by side, of one step: step and traced are medians, busy and waits means over the "
+      "traced steps",
+      columns, rows, {"gaps ms", "matmul %", "step ms", "SM %", "tensor %", "DRAM GB/s"});
 }
 
 std::string profile_name(const Record& record) {
@@ -287,9 +261,7 @@ std::vector<std::string> profile_notes(std::span<const Record> records) {
     if (const std::string why = text_of(metrics, "trace_not_written"); !why.empty())
       add(fmt::format("{}: its trace was not written: {}", name, why));
   }
-  std::vector<const Json*> used;
-  for (const Record* record : profile_rows(records)) used.push_back(utilization_in(*record));
-  for (std::string& note : utilisation_notes(used)) add(std::move(note));
+  for (std::string& note : utilisation_notes(record_rows(records, "profile"))) add(std::move(note));
   for (std::string& sentence : inference_against_training(records)) add(std::move(sentence));
   if (has_folds && !has_predictions)
     add("no ceilings of this device are known, so nothing is predicted: `ridgeline roofline` "
