@@ -3,9 +3,11 @@
 
 #include <cstring>
 #include <limits>
+#include <random>
 
 #include "graph/score_function.h"
 #include "graph/tensor.h"
+#include "kernels/cpu/score_tiles.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/params.h"
 #include "passes/score_region.h"
@@ -173,6 +175,83 @@ TEST(ScoreConditions, EveryHeadThatDiffersHasItsOwn) {
       EXPECT_GE(plans.forward_scratch.count,
                 kGroups * batches * heads * static_cast<int64_t>(sizeof(VisibleRange)));
     }
+}
+
+// Whether kernels of the CPU compute a tile of scores.
+class HiddenTiles {
+ public:
+  explicit HiddenTiles(Formula formula) {
+    for (int64_t i = 0; i < kLength; ++i) documents_.push_back(i < 100 ? 0 : i < 103 ? 1 : 2);
+    const auto view = [&](const Shape& shape) {
+      return TensorView{documents_.data(), DType::i32, shape, contiguous_strides(shape)};
+    };
+    const std::vector<TensorView> operands = {view({1, 1, kLength, 1}), view({1, 1, 1, kLength})};
+    tiles_.emplace(AttentionSpec{.function = function_of(formula)}, operands,
+                   std::span<const TensorView>(), default_isa());
+  }
+  bool may_hide() const { return function().sees != nullptr; }
+  bool sees(const FlashScores& place) const { return is_seen(function(), place); }
+  bool same_document(int64_t query, int64_t key) const {
+    return documents_[static_cast<size_t>(query)] == documents_[static_cast<size_t>(key)];
+  }
+
+  static constexpr int64_t kLength = 300;
+
+ private:
+  FlashFunction function() const { return tiles_->of_head(0, 0); }
+
+  std::vector<int32_t> documents_;
+  std::optional<ScoreTiles> tiles_;
+};
+
+FlashScores random_place(std::mt19937& random) {
+  const auto range = [&] {
+    const int64_t begin = static_cast<int64_t>(random() % HiddenTiles::kLength);
+    const int64_t end = begin + 1 + static_cast<int64_t>(random() % 96);
+    return FlashRange{begin, std::min(end, HiddenTiles::kLength)};
+  };
+  return {.rows = range(), .columns = range(), .rows_are_keys = random() % 2 == 0, .stride = 96};
+}
+
+template <class Visible>
+bool any_visible(const FlashScores& place, Visible visible) {
+  for (int64_t row = place.rows.begin; row < place.rows.end; ++row)
+    for (int64_t column = place.columns.begin; column < place.columns.end; ++column)
+      if (place.rows_are_keys ? visible(column, row) : visible(row, column)) return true;
+  return false;
+}
+
+TEST(ScoreConditionsOnTheCpu, HideTilesWithoutAVisibleScore) {
+  const HiddenTiles same(documents), others(all_but_documents), later(positions);
+  std::mt19937 random(1);
+  for (int i = 0; i < 300; ++i) {
+    const FlashScores place = random_place(random);
+    const auto is_same = [&](int64_t query, int64_t key) { return same.same_document(query, key); };
+    EXPECT_EQ(same.sees(place), any_visible(place, is_same));
+    EXPECT_EQ(others.sees(place), any_visible(place, std::not_fn(is_same)));
+    EXPECT_EQ(later.sees(place), any_visible(place, std::less<>()));
+  }
+}
+
+TEST(ScoreConditionsOnTheCpu, NeverHideAVisibleScoreIfThereAreSeveral) {
+  const HiddenTiles tiles(both);
+  std::mt19937 random(2);
+  int hidden = 0;
+  for (int i = 0; i < 300; ++i) {
+    const FlashScores place = random_place(random);
+    const bool visible = any_visible(place, [&](int64_t query, int64_t key) {
+      return query < key && tiles.same_document(query, key);
+    });
+    hidden += !tiles.sees(place);
+    EXPECT_TRUE(tiles.sees(place) || !visible);
+  }
+  EXPECT_GT(hidden, 100);
+}
+
+TEST(ScoreConditionsOnTheCpu, AreNoneIfTheyReadTheScoreOrHideNothing) {
+  EXPECT_TRUE(HiddenTiles(documents).may_hide());
+  EXPECT_FALSE(HiddenTiles(by_score).may_hide());
+  EXPECT_FALSE(HiddenTiles(lowered).may_hide());
 }
 
 }  // namespace

@@ -77,7 +77,12 @@ TEST_P(ScoreFunctionOnCpu, RandomFunctionsForwardAndBackward) {
 
 TEST(ScoreFunction, RandomDocumentsOnCpu) {
   CpuDevice device({.threads = 3});
-  expect_all_right(device, 1, &testing::RandomAttentionMaker::make_documents);
+  expect_all_right(device, graphs_wanted(1), &testing::RandomAttentionMaker::make_documents);
+}
+
+TEST_P(ScoreFunctionOnCpu, DerivativesThatAreNoNumberAtPaddingStayThere) {
+  CpuDevice device({.threads = 1, .isa = GetParam()});
+  expect_all_right(device, 2, &testing::RandomAttentionMaker::make_root_of_square);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ScoreFunctionOnCpu, ::testing::ValuesIn(supported_isas()),

@@ -44,8 +44,7 @@ class Backward {
         sizes_(check(problem)),
         pool_(context.pool),
         kernels_(flash_kernels(context.isa)),
-        in_blocks_(problem.function == nullptr &&
-                   fits_blocks(context.isa, {problem.q, problem.k, problem.v, problem.d_out})),
+        in_blocks_(fits_blocks(context.isa, {problem.q, problem.k, problem.v, problem.d_out})),
         backward_(!in_blocks_               ? kernels_.backward
                   : context.isa == Isa::amx ? avx512::kBackwardByMatrixUnits
                                             : avx512::kBackwardByDots),
@@ -136,6 +135,13 @@ class Backward {
     kernels_.store_rows(zeros_.data(), 0, rows, range, sizes_.head_dim);
   }
 
+  // Sums beside the tensor have rows up to a multiple of kAccumulatorRows.
+  void clear_sums(float* sums, int64_t stride, int64_t rows, bool in_place) const {
+    if (!in_place) rows = divide_up(rows, kAccumulatorRows) * kAccumulatorRows;
+    for (int64_t row = 0; row < rows; ++row)
+      std::fill_n(sums + row * stride, in_place ? sizes_.head_dim : padded(), 0.0f);
+  }
+
   void prepare() {
     const bool single_pass = problem_.algorithm == BackwardAlgorithm::single_pass;
     for_each_query_tile([&](const FlashBackwardHead& at, int64_t tile, float* scratch) {
@@ -152,7 +158,8 @@ class Backward {
     });
   }
 
-  // Runs all query tiles of all heads that share a key tile, then(head, query_tile) after each.
+  // Runs all query tiles of all heads that share a key tile, then(head, index, query_tile, seen)
+  // after each; tiles that the score function hides are not computed.
   template <class F>
   void accumulate_keys(int64_t batch, int64_t key_head, int64_t key_tile, float* scratch, F then) {
     const int64_t first_head = key_head * sizes_.group();
@@ -163,10 +170,13 @@ class Backward {
       const FlashBackwardHead at = head(batch, index);
       for (int64_t tile = 0; tile < query_tiles_; ++tile) {
         if (!sees(tile, key_tile)) continue;
-        backward_.find_score_gradients(at, keys(key_tile), queries(tile), scratch);
-        backward_.add_queries(at, keys(key_tile), queries(tile), first, scratch);
-        first = false;
-        then(at, index, tile);
+        const bool seen = is_seen(at.function, {queries(tile), keys(key_tile), false, tile_.keys});
+        if (seen) {
+          backward_.find_score_gradients(at, keys(key_tile), queries(tile), scratch);
+          backward_.add_queries(at, keys(key_tile), queries(tile), first, scratch);
+          first = false;
+        }
+        then(at, index, tile, seen);
       }
     }
     if (!first) return backward_.finish_keys(shared, keys(key_tile), scratch);
@@ -178,7 +188,7 @@ class Backward {
     pool_.for_each(sizes_.batch * sizes_.key_heads * key_tiles_, [&](int64_t index, int thread) {
       const int64_t row = index / key_tiles_;
       accumulate_keys(row / sizes_.key_heads, row % sizes_.key_heads, index % key_tiles_,
-                      scratch_.of(thread), [](const FlashBackwardHead&, int64_t, int64_t) {});
+                      scratch_.of(thread), [](const FlashBackwardHead&, int64_t, int64_t, bool) {});
     });
   }
 
@@ -214,7 +224,8 @@ class Backward {
       const int64_t row = rows.begin + index % count;
       float* scratch = scratch_.of(thread);
       int64_t key_tile = index / count * tiles_at_once;
-      const auto add_to_d_q = [&](const FlashBackwardHead& at, int64_t head_index, int64_t tile) {
+      const auto add_to_d_q = [&](const FlashBackwardHead& at, int64_t head_index, int64_t tile,
+                                  bool seen) {
         const int64_t slot = (row - rows.begin) * sizes_.group() + head_index % sizes_.group();
         const FlashRange& visible = visible_[static_cast<size_t>(tile)];
         const FlashRange range = queries(tile);
@@ -225,8 +236,11 @@ class Backward {
         float* sums = base + range.begin * stride;
         Turn& turn = turns[static_cast<size_t>(slot * query_tiles_ + tile)];
         turn.wait_for(key_tile);
-        backward_.add_query_gradient(at, keys(key_tile), range, sums, stride,
-                                     key_tile == visible.begin, scratch);
+        const bool is_first = key_tile == visible.begin;
+        if (seen)
+          backward_.add_query_gradient(at, keys(key_tile), range, sums, stride, is_first, scratch);
+        else if (is_first)
+          clear_sums(sums, stride, range.end - range.begin, in_place);
         if (!in_place && key_tile == visible.end - 1)
           kernels_.store_rows(sums, stride, at.d_q, range, sizes_.head_dim);
         turn.pass();
@@ -265,7 +279,8 @@ class Backward {
     for (int64_t tile = 0; tile < divide_up(sizes_.queries, kScoreTile); ++tile) {
       const FlashRange range = tile_range(tile, kScoreTile, sizes_.queries);
       const FlashRange visible = visible_keys(mask_, range);
-      if (visible.begin < key_range.end && key_range.begin < visible.end)
+      if (visible.begin < key_range.end && key_range.begin < visible.end &&
+          is_seen(at.function, {range, key_range, false, kScoreTile}))
         backward_.find_score_gradients(at, key_range, range, scratch);
     }
   }

@@ -1,6 +1,7 @@
 #include "kernels/cpu/score_tiles.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 
 #include "kernels/cpu/chunk.h"
@@ -77,6 +78,8 @@ ScoreTiles::ScoreTiles(const AttentionSpec& spec, std::span<const TensorView> op
       value_(spec.function->value, spec.function->value.outputs()[0].value),
       gradient_(spec.function->gradient, score_gradient(*spec.function)) {
   for (const TensorView& operand : operands) operands_.push_back(broadcast(operand));
+  for (const auto& [condition, wanted] : score_conditions(*spec.function))
+    conditions_.push_back({{spec.function->value, condition}, wanted});
   size_t next = 0;
   for (int i = 0; i < static_cast<int>(operands.size()) && next < sums.size(); ++i)
     if ((spec.operand_gradients >> i & 1) != 0) {
@@ -96,12 +99,17 @@ void ScoreTiles::give_tiles_sums(OperandSum& each) {
   each.sums.strides = contiguous_strides(shape);
 }
 
+FlashFunction ScoreTiles::function_of(int64_t batch, int64_t head,
+                                      decltype(FlashFunction::differentiate) gradients) const {
+  return {this, batch, head, apply, gradients, conditions_.empty() ? nullptr : sees};
+}
+
 FlashFunction ScoreTiles::of_head(int64_t batch, int64_t head) const {
-  return {this, batch, head, apply, differentiate};
+  return function_of(batch, head, differentiate);
 }
 
 FlashFunction ScoreTiles::adding(int64_t batch, int64_t head) const {
-  return {this, batch, head, apply, add};
+  return function_of(batch, head, add);
 }
 
 void ScoreTiles::clear_sums() const {
@@ -130,7 +138,8 @@ bool ScoreTiles::sums_over(int axis) const {
                      [&](const OperandSum& each) { return each.operand[axis] == 1; });
 }
 
-// Calls use(first row, elements, result) for parts of the tile.
+// Calls use(first row, elements, result) for parts of the tile, until it returns true. `scores` and
+// `gradients` may be null if the program does not read them.
 template <class Use>
 void ScoreTiles::for_each_part(const ScoreProgram& program, const FlashFunction& function,
                                const FlashScores& place, const float* scores,
@@ -147,7 +156,21 @@ void ScoreTiles::for_each_part(const ScoreProgram& program, const FlashFunction&
   std::vector<PointwiseOperand> inputs(filled + 2);
   for (int64_t row = 0; row < rows; row += rows_at_once) {
     const int64_t present = std::min(rows_at_once, rows - row);
-    inputs[0] = {scores + row * place.stride, false};
+    // Rows that are all alike are filled once per tile, and then copied.
+    const auto fill_rows = [&](float* to, bool alike, int64_t lines, const auto& fill) {
+      if (alike && row > 0) return;
+      for (int64_t r = 0; r < lines; ++r) {
+        float* line = to + r * place.stride;
+        if (alike && r > 0)
+          std::copy_n(to, columns, line);
+        else
+          fill(r, line);
+      }
+    };
+    const auto from_row = [&](const float* tile) {
+      return PointwiseOperand{tile == nullptr ? nullptr : tile + row * place.stride, false};
+    };
+    inputs[0] = from_row(scores);
     for (size_t i = 0; i < operands; ++i) {
       if (!program.reads(i + 1)) continue;
       const TensorView& view = operands_[i];
@@ -157,11 +180,12 @@ void ScoreTiles::for_each_part(const ScoreProgram& program, const FlashFunction&
       float* to = memory.data() + static_cast<int64_t>(i) * count;
       const bool same = row_stride == 0 && column_stride == 0;
       inputs[i + 1] = {to, same};
-      for (int64_t r = 0; r < (same ? 1 : present); ++r)
+      fill_rows(to, row_stride == 0, same ? 1 : present, [&](int64_t r, float* line) {
         widen_row(
             simd_, view.dtype, view.data,
             head + (place.rows.begin + row + r) * row_stride + place.columns.begin * column_stride,
-            column_stride, same ? 1 : columns, to + r * place.stride);
+            column_stride, same ? 1 : columns, line);
+      });
     }
     for (size_t i = operands; i < filled; ++i) {
       if (!program.reads(i + 1)) continue;
@@ -174,13 +198,15 @@ void ScoreTiles::for_each_part(const ScoreProgram& program, const FlashFunction&
         continue;
       }
       const bool along_rows = (axis == 3) == place.rows_are_keys;
-      for (int64_t r = 0; r < present; ++r)
+      fill_rows(to, !along_rows, present, [&](int64_t r, float* line) {
         for (int64_t c = 0; c < columns; ++c)
-          to[r * place.stride + c] =
+          line[c] =
               static_cast<float>(along_rows ? place.rows.begin + row + r : place.columns.begin + c);
+      });
     }
-    inputs[filled + 1] = {gradients + row * place.stride, false};
-    use(row, present * place.stride, program.run(simd_, inputs, present * place.stride, buffers));
+    inputs[filled + 1] = from_row(gradients);
+    const int64_t elements = present * place.stride;
+    if (use(row, elements, program.run(simd_, inputs, elements, buffers))) return;
   }
 }
 
@@ -189,6 +215,7 @@ void ScoreTiles::apply(const FlashFunction& function, const FlashScores& place, 
   self.for_each_part(self.value_, function, place, scores, scores,
                      [&](int64_t row, int64_t count, const float* result) {
                        std::copy_n(result, count, scores + row * place.stride);
+                       return false;
                      });
 }
 
@@ -198,6 +225,7 @@ void ScoreTiles::differentiate(const FlashFunction& function, const FlashScores&
   self.for_each_part(self.gradient_, function, place, scores, gradients,
                      [&](int64_t row, int64_t count, const float* result) {
                        std::copy_n(result, count, gradients + row * place.stride);
+                       return false;
                      });
 }
 
@@ -227,8 +255,33 @@ void ScoreTiles::add(const FlashFunction& function, const FlashScores& place, co
                                 ++column)
                              to[along(column_axis, column)] += *from++;
                          }
+                         return false;
                        });
   }
+}
+
+// A tile is hidden if one condition hides all of it; what several conditions hide together is not
+// looked for.
+bool ScoreTiles::sees(const FlashFunction& function, const FlashScores& place) {
+  const ScoreTiles& self = *static_cast<const ScoreTiles*>(function.self);
+  const int64_t columns = place.columns.end - place.columns.begin;
+  static constexpr float kZero = 0;
+  std::array<float, kPart> is_zero;
+  return std::ranges::all_of(self.conditions_, [&](const Condition& condition) {
+    bool any = false;
+    self.for_each_part(
+        condition.program, function, place, nullptr, nullptr,
+        [&](int64_t, int64_t count, const float* result) {
+          for (int64_t at = 0; at < count && !any; at += place.stride) {
+            const PointwiseOperand compared[] = {{result + at, false}, {&kZero, true}, {}};
+            self.simd_.pointwise(Op::equal, compared, is_zero.data(), columns);
+            const float zeros = self.simd_.sum(is_zero.data(), columns);
+            any = condition.wanted ? zeros < static_cast<float>(columns) : zeros > 0;
+          }
+          return any;
+        });
+    return any;
+  });
 }
 
 }  // namespace ridgeline

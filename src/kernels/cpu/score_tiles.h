@@ -70,21 +70,31 @@ class ScoreTiles {
     std::unique_ptr<float[]> memory = {};
   };
 
+  // f hides a score unless the program's value is `wanted`, as a condition.
+  struct Condition {
+    ScoreProgram program;
+    bool wanted;
+  };
+
   static void give_tiles_sums(OperandSum& each);
   template <class Use>
   void for_each_part(const ScoreProgram& program, const FlashFunction& function,
                      const FlashScores& place, const float* scores, const float* gradients,
                      Use use) const;
+  FlashFunction function_of(int64_t batch, int64_t head,
+                            decltype(FlashFunction::differentiate) gradients) const;
   static void apply(const FlashFunction& function, const FlashScores& place, float* scores);
   static void differentiate(const FlashFunction& function, const FlashScores& place,
                             const float* scores, float* gradients);
   static void add(const FlashFunction& function, const FlashScores& place, const float* scores,
                   float* gradients);
+  static bool sees(const FlashFunction& function, const FlashScores& place);
 
   const SimdKernels& simd_;
   std::vector<TensorView> operands_;  // broadcast: strides of 0 along axes of size 1
   std::vector<int> positions_;        // of the score function
   ScoreProgram value_, gradient_;
+  std::vector<Condition> conditions_;
   std::vector<OperandSum> sums_;
 };
 

@@ -34,6 +34,7 @@ struct BackwardScratch {
   uint16_t* copied_d_out;    // the same
   float* scores;             // kBlock x kBlock
   float* d_weights;          // the same
+  float* raw_scores;         // the same, before the score function
   float* log_sum_exp;        // kQueryTile
   float* delta;              // kQueryTile
   float* sums;  // kQueryTile x head_dim: dQ, or rows of dK and dV before they are stored
@@ -59,6 +60,7 @@ struct BackwardScratch {
             .copied_d_out = halves(kQueryTile * head_dim),
             .scores = scratch.take(kBlock * kBlock),
             .d_weights = scratch.take(kBlock * kBlock),
+            .raw_scores = scratch.take(kBlock * kBlock),
             .log_sum_exp = scratch.take(kQueryTile),
             .delta = scratch.take(kQueryTile),
             .sums = scratch.take(kQueryTile * head_dim)};
@@ -93,9 +95,34 @@ FlashRange block_of(FlashRange range, int64_t block) {
   return {begin, begin + kBlock < range.end ? begin + kBlock : range.end};
 }
 
+// Turns scores of a block into weights, and gradients of weights into gradients of scores, in place
+// and with a score function.
+void differentiate_block(const BackwardScratch& at, const FlashBackwardHead& head, int64_t query,
+                         const FlashScores& place) {
+  const Wide wide;
+  const Floats scale = hn::Set(wide, head.scale);
+  for (int64_t row = 0; row < kBlock; ++row) {
+    const Floats log_sum_exp = hn::Set(wide, at.log_sum_exp[query + row]);
+    const Floats delta = hn::Set(wide, at.delta[query + row]);
+    for (int64_t i = row * kBlock; i < (row + 1) * kBlock; i += kLanes) {
+      const Floats d_weight = hn::Mul(hn::LoadU(wide, at.d_weights + i), scale);
+      const auto found =
+          score_gradient<true>(hn::LoadU(wide, at.scores + i), scale, log_sum_exp, d_weight, delta);
+      hn::StoreU(found.weight, wide, at.scores + i);
+      hn::StoreU(found.gradient, wide, at.d_weights + i);
+    }
+  }
+  head.function.differentiate(head.function, place, at.raw_scores, at.d_weights);
+  // Beyond the last key f may have no finite derivative, and 0 times infinity is not 0.
+  for (int64_t column = place.columns.end - place.columns.begin; column < kBlock; ++column)
+    for (int64_t row = 0; row < kBlock; ++row) at.d_weights[row * kBlock + column] = 0.0f;
+}
+
+enum class Scores { plain, masked, differentiated };
+
 // For a block of 32 queries and 32 keys: turns scores into weights, and gradients of weights into
-// gradients of scores.
-template <bool kMasked>
+// gradients of scores, and packs both.
+template <Scores kScores>
 RIDGELINE_WITH_DOTS HWY_INLINE void find_block_gradients(const BackwardScratch& at,
                                                          float scale_factor, int64_t query,
                                                          int64_t key_block) {
@@ -114,9 +141,13 @@ RIDGELINE_WITH_DOTS HWY_INLINE void find_block_gradients(const BackwardScratch& 
 #pragma GCC unroll 2
       for (int half = 0; half < 2; ++half) {
         const int64_t place = (row + r) * kBlock + half * kLanes;
-        const Floats d_weight = hn::Mul(hn::LoadU(wide, at.d_weights + place), scale);
-        found[r][half] = score_gradient<kMasked>(hn::LoadU(wide, at.scores + place), scale,
-                                                 log_sum_exp, d_weight, delta);
+        const Floats score = hn::LoadU(wide, at.scores + place);
+        const Floats d_weight = hn::LoadU(wide, at.d_weights + place);
+        if constexpr (kScores == Scores::differentiated)
+          found[r][half] = {score, d_weight};
+        else
+          found[r][half] = score_gradient<kScores == Scores::masked>(
+              score, scale, log_sum_exp, hn::Mul(d_weight, scale), delta);
       }
       const __m512bh both = _mm512_cvtne2ps_pbh(found[r][1].gradient.raw, found[r][0].gradient.raw);
       _mm512_storeu_si512(rows + (row + r) * kBlock, reinterpret_cast<__m512i>(both));
@@ -196,14 +227,25 @@ RIDGELINE_WITH_UNITS void find_score_gradients_by(const FlashBackwardHead& head,
                       .steps = head_dim / kBlock});
       const FlashRange key_block = block_of(keys, i);
       const FlashRange whole = {key_block.begin, key_block.begin + kBlock};
-      if (key_block.end == whole.end && all_visible(head.mask, block, key_block)) {
-        find_block_gradients<false>(at, head.scale, query, i);
+      const FlashScores place = {block, key_block, false, kBlock};
+      const bool has_function = head.function.apply != nullptr;
+      if (has_function) {
+        copy(at.scores, at.raw_scores, kBlock * kBlock);
+        head.function.apply(head.function, place, at.scores);
+      }
+      if (!has_function && key_block.end == whole.end && all_visible(head.mask, block, key_block)) {
+        find_block_gradients<Scores::plain>(at, head.scale, query, i);
       } else {
         // Keys beyond the end of the tile are masked as well.
         FlashMask mask = head.mask;
         if (mask.keys > keys.end) mask.keys = keys.end;
         hide_queries_by_keys(mask, block, whole, at.scores, kBlock);
-        find_block_gradients<true>(at, head.scale, query, i);
+        if (has_function) {
+          differentiate_block(at, head, query, place);
+          find_block_gradients<Scores::differentiated>(at, head.scale, query, i);
+        } else {
+          find_block_gradients<Scores::masked>(at, head.scale, query, i);
+        }
       }
     }
   }

@@ -90,6 +90,8 @@ void query_gradient(const FlashBackwardHead& head, FlashRange queries, float* sc
   bool first = true;
   for (int64_t key = visible.begin; key < visible.end; key += kKeyTile) {
     const FlashRange keys = {key, key + kKeyTile < visible.end ? key + kKeyTile : visible.end};
+    const FlashScores place = {keys, queries, true, kQueryTile};
+    if (!is_seen(head.function, place)) continue;
     const int64_t key_count = keys.end - keys.begin;
     const FloatRows k = view_rows(head.k, keys, head.head_dim, at.keys);
     const FloatRows v = view_rows(head.v, keys, head.head_dim, at.values);
@@ -99,7 +101,6 @@ void query_gradient(const FlashBackwardHead& head, FlashRange queries, float* sc
                           head.head_dim, false);
     const bool visible_to_all = all_visible(head.mask, queries, keys);
     const bool has_function = head.function.apply != nullptr;
-    const FlashScores place = {keys, queries, true, kQueryTile};
     if (has_function) {
       copy(at.scores, at.raw_scores, key_count * kQueryTile);
       head.function.apply(head.function, place, at.scores);

@@ -73,14 +73,15 @@ void forward(const FlashForwardTile& tile, float* scratch) {
   bool first = true;
   for (int64_t key = visible.begin; key < visible.end; key += kKeyTile) {
     const FlashRange keys = {key, key + kKeyTile < visible.end ? key + kKeyTile : visible.end};
+    const FlashScores place = {keys, tile.queries, true, kQueryTile};
+    if (!is_seen(tile.function, place)) continue;
     const int64_t count = keys.end - keys.begin;
     const FloatRows k = view_rows(tile.k, keys, tile.head_dim, at.keys);
     multiply<Left::plain>(k.data, k.stride, packed, at.scores, kQueryTile, count, lanes,
                           tile.head_dim, false);
     const bool visible_to_all = all_visible(tile.mask, tile.queries, keys);
     const bool has_function = tile.function.apply != nullptr;
-    if (has_function)
-      tile.function.apply(tile.function, {keys, tile.queries, true, kQueryTile}, at.scores);
+    if (has_function) tile.function.apply(tile.function, place, at.scores);
     if (!visible_to_all) hide_keys_by_queries(tile.mask, tile.queries, keys, at.scores, kQueryTile);
     const bool moved = visible_to_all && !has_function
                            ? scores_to_weights<false>(at, scale2, lanes, count)

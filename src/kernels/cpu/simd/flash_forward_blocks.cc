@@ -105,6 +105,8 @@ RIDGELINE_WITH_UNITS void attend_block(const BlockScratch& at, const FlashForwar
   const FlashRange visible = visible_keys(tile.mask, queries);
   if (visible.end <= keys.begin || keys.end <= visible.begin) return;
   if (visible.end < keys.end) keys.end = visible.end;
+  const FlashScores place = {keys, queries, true, kBlock};
+  if (!is_seen(tile.function, place)) return;
   const int64_t count = keys.end - keys.begin;
   const int64_t padded = round_up(count, kBlock);
   const float scale2 = __builtin_fabsf(tile.scale) * kLog2E;
@@ -114,8 +116,10 @@ RIDGELINE_WITH_UNITS void attend_block(const BlockScratch& at, const FlashForwar
   float* sums = at.sums + block * kBlock * head_dim;
   multiply_blocks<Unit>(k.from(0), at.queries + block * kBlock * head_dim / 2, at.scores, padded,
                         head_dim, false);
+  const bool has_function = tile.function.apply != nullptr;
+  if (has_function) tile.function.apply(tile.function, place, at.scores);
   bool moved = false;
-  if (count == padded && all_visible(tile.mask, queries, keys)) {
+  if (!has_function && count == padded && all_visible(tile.mask, queries, keys)) {
     moved = scores_to_weights<false>(running, at.scores, scale2, padded, at.weights);
   } else {
     hide_keys_by_queries(tile.mask, queries, keys, at.scores, kBlock);

@@ -65,7 +65,14 @@ struct FlashFunction {
   // Turns gradients of f at `scores` into gradients of the scores.
   void (*differentiate)(const FlashFunction& function, const FlashScores& place,
                         const float* scores, float* gradients) = nullptr;
+  // Whether f leaves any score of a tile visible, if it hides scores whatever their values are;
+  // else null.
+  bool (*sees)(const FlashFunction& function, const FlashScores& place) = nullptr;
 };
+
+static inline bool is_seen(const FlashFunction& function, const FlashScores& place) {
+  return function.sees == nullptr || function.sees(function, place);
+}
 
 struct FlashTileSizes {
   int64_t queries = 0;
