@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <limits>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -91,7 +92,7 @@ class Json {
   bool is_object() const { return std::holds_alternative<Object>(value_); }
   const char* type_name() const;  // "object", "number", ...
 
-  // The value as a T; throws a usage error if it has another type.
+  // The value as a T; throws a usage error if it has another type or is a number that no T holds.
   template <class T>
   T get() const;
   const std::string& text() const;
@@ -120,7 +121,8 @@ class Json {
   const Json& at(std::string_view key) const;
   const Json& at(size_t index) const;
   Json& at(std::string_view key);
-  // The member as a T, or `otherwise` if it is missing or has another type.
+  // The member as a T, or `otherwise` if it is missing, has another type or is a number that no T
+  // holds.
   template <class T>
   T value(std::string_view key, T otherwise) const;
   std::string value(std::string_view key, const char* otherwise) const {
@@ -153,6 +155,9 @@ class Json {
   Json(std::in_place_t, uint64_t value);  // stored as signed if it fits
   Json(std::in_place_t, double value);
   [[noreturn]] void refuse(const char* expected) const;
+  // Nullopt if it is no number, or one out of range of T. Fractions are cut off for integers.
+  template <class T>
+  std::optional<T> number() const;
 
   std::variant<std::monostate, bool, int64_t, uint64_t, double, std::string, Array, Object> value_;
 };
@@ -204,15 +209,32 @@ Json::Json(T value)
                value)) {}
 
 template <class T>
+std::optional<T> Json::number() const {
+  const auto converted = [](auto held) -> std::optional<T> {
+    if constexpr (std::is_integral_v<T> && std::is_integral_v<decltype(held)>) {
+      if (!std::in_range<T>(held)) return std::nullopt;
+    } else if constexpr (std::is_integral_v<T>) {
+      // The power of two above the largest T is exact as a double, the largest T may not be.
+      const double end = 2.0 * static_cast<double>(std::numeric_limits<T>::max() / 2 + 1);
+      if (!(held >= static_cast<double>(std::numeric_limits<T>::min()) && held < end))
+        return std::nullopt;
+    }
+    return static_cast<T>(held);
+  };
+  if (const int64_t* held = std::get_if<int64_t>(&value_)) return converted(*held);
+  if (const uint64_t* held = std::get_if<uint64_t>(&value_)) return converted(*held);
+  if (const double* held = std::get_if<double>(&value_)) return converted(*held);
+  return std::nullopt;
+}
+
+template <class T>
 T Json::get() const {
   if constexpr (std::is_same_v<T, bool>) {
     if (const bool* held = std::get_if<bool>(&value_)) return *held;
     refuse("true or false");
   } else if constexpr (std::is_arithmetic_v<T>) {
-    if (const int64_t* held = std::get_if<int64_t>(&value_)) return static_cast<T>(*held);
-    if (const uint64_t* held = std::get_if<uint64_t>(&value_)) return static_cast<T>(*held);
-    if (const double* held = std::get_if<double>(&value_)) return static_cast<T>(*held);
-    refuse("a number");
+    if (const std::optional<T> held = number<T>()) return *held;
+    refuse(is_number() ? "a number in range" : "a number");
   } else if constexpr (std::is_same_v<T, std::string>) {
     return text();
   } else {
@@ -229,7 +251,7 @@ T Json::value(std::string_view key, T otherwise) const {
   if constexpr (std::is_same_v<T, bool>)
     return found->is_boolean() ? found->get<T>() : otherwise;
   else if constexpr (std::is_arithmetic_v<T>)
-    return found->is_number() ? found->get<T>() : otherwise;
+    return found->number<T>().value_or(otherwise);
   else if constexpr (std::is_same_v<T, std::string>)
     return found->is_string() ? found->get<T>() : otherwise;
   else

@@ -21,6 +21,7 @@ void prepare_standard_streams() {
     if (open("/dev/null", O_RDWR) < 0) open("/", O_PATH);
   }
   std::signal(SIGXFSZ, SIG_IGN);
+  std::signal(SIGCHLD, SIG_DFL);
 }
 
 void say_once(const std::string& text) {

@@ -30,8 +30,9 @@ void say(fmt::format_string<Args...> format, Args&&... args) {
 void say_once(const std::string& text);
 
 // Call this before opening any file. Opens a closed stdin, stdout or stderr as /dev/null, so that
-// no other file gets its descriptor and with it the messages, and ignores SIGXFSZ, so that writes
-// beyond `ulimit -f` fail instead of ending the process.
+// no other file gets its descriptor and with it the messages. Ignores SIGXFSZ, so that writes
+// beyond `ulimit -f` fail instead of ending the process, and no longer ignores SIGCHLD if the
+// caller did, so that child processes can be waited for.
 void prepare_standard_streams();
 
 }  // namespace ridgeline

@@ -192,7 +192,7 @@ Command own_command() {
     const size_t end = std::min(text.find('\0', begin), text.size());
     const std::string word = text.substr(begin, end - begin);
     begin = end + 1;
-    const std::string flag = word.substr(0, word.find('='));
+    const std::string flag = word.starts_with("-o") ? "-o" : word.substr(0, word.find('='));
     const bool taken =
         std::find(std::begin(kTakeAValue), std::end(kTakeAValue), flag) != std::end(kTakeAValue);
     if (!std::exchange(skip, taken && flag == word) && !taken) command.push_back(word);

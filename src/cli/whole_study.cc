@@ -101,7 +101,7 @@ class WholeStudy {
 
   Part part_of(const StudyInfo& info) const {
     const std::string budget = to_string(device_->ledger().budget());
-    Part part;
+    Part part{.declared = std::make_unique<DeclaredStudy>(info)};
     for (int attempt = 0;; ++attempt) {
       auto smaller = std::make_unique<DeclaredStudy>(info);
       if (!smaller->study->set_up({*device_, flags_.protocol.time_budget, attempt})) {

@@ -162,9 +162,9 @@ std::vector<fs::path> write_figures(const ReportDocument& document, const fs::pa
             fmt::format("{}-{}{}{}{}", output.stem().string(), chart.id, several ? "-" : "",
                         several ? file_name_part(view.name) : "", output.extension().string()));
         // Numbers the names that differ only in characters that were replaced.
+        const std::string stem = path.stem().string();
         for (int i = 2; std::find(written.begin(), written.end(), path) != written.end(); ++i)
-          path.replace_filename(
-              fmt::format("{}-{}{}", path.stem().string(), i, path.extension().string()));
+          path.replace_filename(fmt::format("{}-{}{}", stem, i, path.extension().string()));
         const std::string svg = to_svg(chart, view.name);
         if (output.extension() == ".png")
           write_png(path, svg);

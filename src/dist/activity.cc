@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -43,7 +42,7 @@ void* shared_slot(int file, size_t bytes) {
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, file, 0);
   if (memory == MAP_FAILED)
     throw Error(ErrorKind::environment,
-                fmt::format("no memory for the activity of a rank: {}", std::strerror(errno)));
+                fmt::format("no memory for the activity of a rank: {}", errno_text(errno)));
   return memory;
 }
 
@@ -55,7 +54,7 @@ RankActivity::RankActivity(const std::filesystem::path& file) {
   const FileDescriptor opened = open_file(file, O_RDWR | O_CREAT, "write");
   if (ftruncate(opened.get(), sizeof(Slot)) != 0)
     throw Error(ErrorKind::environment,
-                fmt::format("cannot write '{}': {}", file.string(), std::strerror(errno)));
+                fmt::format("cannot write '{}': {}", file.string(), errno_text(errno)));
   slot_ = static_cast<Slot*>(shared_slot(opened.get(), sizeof(Slot)));
 }
 

@@ -65,7 +65,7 @@ Listener listen_on(const std::string& address, int port) {
       listen(fd, kWaiting) != 0) {
     const int why = errno;
     throw Error(ErrorKind::environment,
-                fmt::format("rank 0 cannot listen on port {}: {}", port, std::strerror(why)),
+                fmt::format("rank 0 cannot listen on port {}: {}", port, errno_text(why)),
                 why == EADDRINUSE
                     ? "another program, perhaps another run, has it: set RIDGELINE_PORT to a free "
                       "one on all ranks"
@@ -105,7 +105,7 @@ FileDescriptor connect_to(const std::string& address, int port, double deadline)
         set_option(fd.get(), SOL_SOCKET, SO_KEEPALIVE);
         return fd;
       }
-      why = std::strerror(error);
+      why = errno_text(error);
     }
     if (found != nullptr) freeaddrinfo(found);
     if (monotonic_s() + kBetweenTriesS >= deadline) break;

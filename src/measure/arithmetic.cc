@@ -28,7 +28,7 @@ bool add_parts(const Json& pass, std::vector<ProductPart>& parts) {
     const std::string dtype = text_of(each, "dtype");
     if (!products || !products->is_number_integer() || !macs || !macs->is_number_integer())
       return false;
-    const int64_t count = products->get<int64_t>();
+    const int64_t count = each.value("products", int64_t{0});
     const auto weight = macs->get<double>();
     if (dtype.empty() || count < 1 || count > kMostProducts || !(weight > 0)) return false;
     const auto known = std::find_if(parts.begin(), parts.end(), [&](const ProductPart& part) {

@@ -2,7 +2,7 @@
 //
 //   History history("results/history.sqlite", Database::Open::create);
 //   history.save("main", records);
-//   std::vector<Record> base = history.baseline("main");
+//   ReadResult base = history.baseline("main");
 #pragma once
 
 #include <filesystem>

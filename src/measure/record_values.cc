@@ -42,7 +42,7 @@ std::string metric_word(const Record& record, std::string_view phase, const char
 std::optional<int64_t> positive_at(const Json& object, const char* key) {
   const Json* found = object.find_key(key);
   if (!found || !found->is_number_integer()) return std::nullopt;
-  const auto value = found->get<int64_t>();
+  const auto value = object.value(key, int64_t{0});
   return value > 0 ? std::optional(value) : std::nullopt;
 }
 

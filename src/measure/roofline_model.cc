@@ -84,7 +84,7 @@ std::string workload_of(const Record& record) {
   std::string text = record.implementation;
   for (const auto& [key, value] : record.workload.items())
     if (value.is_number_integer() && key != "num_params")
-      text += fmt::format(" {}={}", key, value.get<int64_t>());
+      text += fmt::format(" {}={}", key, value.dump());
     else if (value.is_string() && key != "dtype" && key != "precision")
       text += fmt::format(" {}", value.get<std::string>());
     else if (value.is_boolean() && value.get<bool>())

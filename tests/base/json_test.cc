@@ -48,6 +48,22 @@ TEST(Json, WrongKindsAreErrorsWithTheKindInThem) {
   EXPECT_THROW(Json(1)["a"] = 2, Error);
 }
 
+TEST(Json, NumbersThatATypeCannotHoldAreErrors) {
+  const Json object = Json::parse(
+      R"({"int":4294967296,"low":-1,"high":18446744073709551615,"huge":1e300,"half":2.5,"edge":9223372036854775808.0})");
+  EXPECT_THROW(object["int"].get<int>(), Error);
+  EXPECT_THROW(object["low"].get<uint64_t>(), Error);
+  EXPECT_THROW(object["high"].get<int64_t>(), Error);
+  EXPECT_THROW(object["huge"].get<int64_t>(), Error);
+  EXPECT_THROW(object["edge"].get<int64_t>(), Error);
+  EXPECT_THROW(Json(std::numeric_limits<double>::quiet_NaN()).get<int>(), Error);
+  EXPECT_EQ(object["edge"].get<uint64_t>(), uint64_t{1} << 63);
+  EXPECT_EQ(object["half"].get<int>(), 2);
+  EXPECT_EQ(object["high"].get<double>(), 0x1p64);
+  EXPECT_EQ(object.value("int", 3), 3);
+  EXPECT_EQ(object.value("huge", int64_t{3}), 3);
+}
+
 TEST(Json, StreamedMembersAreHandedOverAndNotKept) {
   std::string many;
   for (int i = 0; i <= Json::kMaxKeys; ++i) many += "\"k" + std::to_string(i) + "\":1,";

@@ -70,6 +70,22 @@ TEST(OutputFile, APipeWithAReaderGetsTheWholeTable) {
   EXPECT_EQ(got, read_text(sandbox.attention("attention.csv")));
 }
 
+// The processes of --runs write no output of their own, however it is spelled.
+TEST(OutputFile, OfSeveralRunsIsWrittenOnce) {
+  const Sandbox sandbox;
+  ASSERT_EQ(mkfifo((sandbox / "pipe.csv").c_str(), 0600), 0);
+  std::string got;
+  std::thread reader([&] { got = read_text(sandbox / "pipe.csv"); });
+  Finished run;
+  for (int attempt = 0; attempt < 50; ++attempt) {
+    run = sandbox.run(one_attention_row({"-opipe.csv", "--runs", "2"}));
+    if (run.exit_code != 2) break;
+  }
+  reader.join();
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(got, read_text(sandbox.attention("attention.csv")));
+}
+
 TEST(OutputFile, ALinkThatLeadsNowhereIsRefused) {
   const Sandbox sandbox;
   ASSERT_EQ(sandbox.run(one_attention_row()).exit_code, 0);

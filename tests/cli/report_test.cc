@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "cli/run_ridgeline.h"
+#include "cli/write_report.h"
 #include "measure/record_json.h"
 
 namespace ridgeline {
@@ -18,6 +19,16 @@ TEST(ReportCommand, WritesAPageMarkdownAndFigures) {
   EXPECT_TRUE(read_text(sandbox / "out/page.md").starts_with("# Ridgeline report"));
   EXPECT_TRUE(read_text(sandbox / "out/figure-latency-forward.svg").starts_with("<svg "));
   EXPECT_NE(run.out.find("Report: out/page.html"), std::string::npos) << run.out;
+}
+
+TEST(ReportCommand, FiguresOfTheSameNameAreNumbered) {
+  const TempDir directory;
+  const ReportSection section{
+      .views = {{.charts = {{.id = "x"}, {.id = "x"}, {.id = "x"}, {.id = "x"}}}}};
+  std::vector<std::string> names;
+  for (const auto& path : write_document({.sections = {section}}, directory / "a.svg"))
+    names.push_back(path.filename());
+  EXPECT_EQ(names, (std::vector<std::string>{"a-x.svg", "a-x-2.svg", "a-x-3.svg", "a-x-4.svg"}));
 }
 
 TEST(ReportCommand, ABaseGivesVerdicts) {

@@ -36,6 +36,7 @@ struct RunOptions {
   std::filesystem::path stdout_to = {};  // empty: captured
   std::filesystem::path stderr_to = {};  // the same
   std::vector<int> closed = {};          // descriptors that it starts without
+  std::vector<int> ignored = {};         // signals
   std::chrono::seconds patience{60};     // then it is killed, and the test fails
 };
 
@@ -73,6 +74,7 @@ class Running {
         ready = ready && setrlimit(static_cast<__rlimit_resource_t>(resource), &limit) == 0;
       }
       for (const int descriptor : options.closed) close(descriptor);
+      for (const int number : options.ignored) signal(number, SIG_IGN);
       if (ready) execv(argv[0], argv.data());
       _exit(127);
     }

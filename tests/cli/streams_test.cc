@@ -65,6 +65,14 @@ TEST(StandardStreams, AFileSizeLimitUnderTheHistoryIsExit4) {
   EXPECT_TRUE(contains(run.err, "history.sqlite")) << run.err;
 }
 
+// A caller that ignores SIGCHLD leaves its children nothing to wait for.
+TEST(StandardStreams, ChildrenAreWaitedForWhereTheCallerIgnoresIts) {
+  const Sandbox sandbox;
+  const Finished run = sandbox.run(one_row() + Arguments{"--runs", "2"}, {.ignored = {SIGCHLD}});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(sandbox.results().records.size(), 2u);
+}
+
 // fmt::print throws where a stream cannot be written to.
 TEST(StandardStreams, EveryMessageGoesThroughThePrintThatDoesNotThrow) {
   for (const auto& entry : fs::recursive_directory_iterator(RIDGELINE_TESTS_DIR "/../src")) {

@@ -102,6 +102,25 @@ TEST(Store, NamesWrongRanks) {
   EXPECT_TRUE(has(error_of([&] { joined(facts_of(1, 3), *last); }), "a world of size '3'"));
 }
 
+// 2^32 is no rank 0.
+TEST(Store, ARankThatNoIntegerHoldsIsWrong) {
+  const auto server = served(2);
+  const FileDescriptor socket = connect_to("127.0.0.1", server->port(), monotonic_s() + 5);
+  const RankFacts facts = facts_of(0, 2);
+  const Json hello = {{"rank", int64_t{1} << 32},
+                      {"size", 2},
+                      {"run_id", facts.run_id},
+                      {"build", facts.build},
+                      {"configuration", facts.configuration},
+                      {"process", 7}};
+  ASSERT_TRUE(send_all(socket.get(),
+                       std::string(kStoreMagic) + framed(store_message::kHello, hello.dump()),
+                       monotonic_s() + 5));
+  const Message answer = receive_message(socket.get(), monotonic_s() + 5);
+  EXPECT_EQ(answer.type, store_message::kRefused);
+  EXPECT_TRUE(has(answer.rest, "came to a world of 2")) << answer.rest;
+}
+
 TEST(Store, RefusesRanksOfAnotherRunAndGoesOn) {
   const auto server = served(1);
   RankFacts other = facts_of(0, 1);

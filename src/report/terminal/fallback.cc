@@ -20,6 +20,7 @@ std::string reason_in(const Json& metrics) {
 std::string ran_eagerly(const Record& record) {
   std::string reason = reason_in(record.metrics.value_or(Json::object()));
   if (reason.empty()) return {};
+  reason.erase(reason.find_last_not_of("\n ") + 1);
   const size_t line_end = reason.find('\n');  // the next step follows
   if (line_end != reason.npos)
     reason.replace(line_end, reason.find_first_not_of("\n ", line_end) - line_end, "; ");

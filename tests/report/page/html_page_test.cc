@@ -607,7 +607,7 @@ TEST(SlowReportInChromium, TenThousandRowsStayResponsive) {
   std::mt19937 random(1);
   for (int i = 0; i < 5000; ++i) {  // two phases each
     records.push_back(
-        attention_record({.implementation = i % 2 ? "naive" : "flash",
+        attention_record({.implementation = i % 2 ? "naive" : "flash_of_a_long_name",
                           .seq_len = 16 + i / 2,
                           .d_model = 16 << (i % 4),
                           .forward_ms = 1e-3 * static_cast<double>(1 + random() % 1000000)}));
@@ -623,6 +623,9 @@ TEST(SlowReportInChromium, TenThousandRowsStayResponsive) {
   open_folds(browser);
   EXPECT_EQ(browser.evaluate("document.querySelector('#rows .count').textContent"),
             "100 of 10000 rows");
+  EXPECT_EQ(browser.evaluate("[...document.querySelectorAll('#rows tbody tr')].find((row) => "
+                             "row.cells[0].textContent.startsWith('flash')).cells[0].innerHTML"),
+            "flash_<wbr>of_<wbr>a_<wbr>long_<wbr>name");
   // The time until the browser has painted the sorted rows.
   const double slowest_ms = browser
                                 .evaluate(R"((async () => {

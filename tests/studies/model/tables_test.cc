@@ -328,6 +328,9 @@ TEST(ModelCsv, SaysThatCompiledRanEagerly) {
   const Table table = model_csv(std::vector<Record>{model_record("vanilla", 1), compiled});
   EXPECT_EQ(cell(table, 0, "error"), "compiled: ran eagerly: no compiler; next step: install one");
   EXPECT_EQ(cell(table, 0, "status_compiled"), "success") << "its figures stand";
+  (*compiled.metrics)["full_step"]["ran_eagerly_because"] = "no compiler\n";
+  EXPECT_EQ(cell(model_csv(std::vector<Record>{compiled}), 0, "error"),
+            "compiled: ran eagerly: no compiler");
 }
 
 }  // namespace

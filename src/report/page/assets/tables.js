@@ -4,6 +4,10 @@ const collator = new Intl.Collator("en", {numeric: true});
 const plain = (text) => text.toLowerCase().replace(/[^a-z0-9]/g, "");
 const element = (tag, text, properties = {}) => Object.assign(document.createElement(tag), {textContent: text}, properties);
 
+// Lets long names of kernels and scopes break after their parts, as in the rows that the page comes with.
+const breakable = (text) => text.length < 20 ? [text] :
+  text.split(/(?<=[_.])/).flatMap((part, i) => i ? [document.createElement("wbr"), part] : [part]);
+
 // Turns a filter such as "flash -causal seq_len>1000 status=OOM" into predicates on a row.
 const conditions = (text, columns) => text.trim().split(/\s+/).filter(Boolean).map((word) => {
   const parts = /^(-?)([^<>=]+)(>=|<=|>|<|=)(.+)$/.exec(word);
@@ -69,7 +73,11 @@ class RowTable {
   }
   make({texts, numbers, details}) {
     const cells = document.createElement("tr");
-    texts.forEach((text, i) => cells.append(element("td", text, {className: numbers[i] === null ? "" : "number"})));
+    texts.forEach((text, i) => {
+      const cell = element("td", "", {className: numbers[i] === null ? "" : "number"});
+      cell.append(...breakable(text));
+      cells.append(cell);
+    });
     if (!details.length) return cells;
     const fold = document.createElement("details"), list = document.createElement("dl");
     for (const [label, text] of details) {
