@@ -3,6 +3,7 @@
 
 #include <concepts>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <type_traits>
 
@@ -13,160 +14,52 @@ namespace ridgeline::record_fields {
 template <class T, class U>
 concept Is = std::same_as<std::remove_const_t<T>, U>;
 
-// fields() calls `f` with the JSON key of each field and a reference to it.
-
-void fields(auto& f, Is<Statistics> auto& s) {
-  f("count", s.count);
-  f("median_ms", s.median_ms);
-  f("median_low_ms", s.median_low_ms);
-  f("median_high_ms", s.median_high_ms);
-  f("median_coverage", s.median_coverage);
-  f("mean_ms", s.mean_ms);
-  f("std_ms", s.std_ms);
-  f("min_ms", s.min_ms);
-  f("max_ms", s.max_ms);
-  f("p95_ms", s.p95_ms);
-  f("p99_ms", s.p99_ms);
-  f("iqr_ms", s.iqr_ms);
+// The JSON key of a member: its name, and the unit of those in bytes.
+template <class T>
+std::string key_of(std::string_view name, const T&) {
+  constexpr bool kIsBytes = std::same_as<T, Bytes> || std::same_as<T, std::optional<Bytes>>;
+  return std::string(name) + (kIsBytes && name != "bytes" ? "_bytes" : "");
 }
 
-void fields(auto& f, Is<Series> auto& s) {
-  f("statistics", s.statistics);
-  f("samples_ms", s.samples_ms);
-}
+// Defines fields(f, s), which calls `f` with the JSON key of each of these members of `s` and a
+// reference to it. Every level of RIDGELINE_SCAN_... triples how many members there may be.
+#define RIDGELINE_FIELDS(Type, ...)                 \
+  void fields(auto& f, Is<Type> auto& s) {          \
+    RIDGELINE_SCAN_27(RIDGELINE_FIELD(__VA_ARGS__)) \
+  }
+#define RIDGELINE_FIELD(member, ...)      \
+  f(key_of(#member, s.member), s.member); \
+  __VA_OPT__(RIDGELINE_FIELD_AGAIN RIDGELINE_NONE(__VA_ARGS__))
+#define RIDGELINE_FIELD_AGAIN() RIDGELINE_FIELD
+#define RIDGELINE_NONE ()
+#define RIDGELINE_SCAN_27(...) RIDGELINE_SCAN_9(RIDGELINE_SCAN_9(RIDGELINE_SCAN_9(__VA_ARGS__)))
+#define RIDGELINE_SCAN_9(...) RIDGELINE_SCAN_3(RIDGELINE_SCAN_3(RIDGELINE_SCAN_3(__VA_ARGS__)))
+#define RIDGELINE_SCAN_3(...) RIDGELINE_SCAN(RIDGELINE_SCAN(RIDGELINE_SCAN(__VA_ARGS__)))
+#define RIDGELINE_SCAN(...) __VA_ARGS__
 
-void fields(auto& f, Is<ProtocolFacts> auto& p) {
-  f("warmups", p.warmups);
-  f("iterations", p.iterations);
-  f("stopping_rule", p.stopping_rule);
-  f("elapsed_s", p.elapsed_s);
-  f("first_run_s", p.first_run_s);
-}
-
-void fields(auto& f, Is<MemoryFacts> auto& m) {
-  f("before_backward_bytes", m.before_backward);
-  f("peak_bytes", m.peak);
-  f("predicted_before_backward_bytes", m.predicted_before_backward);
-  f("predicted_peak_bytes", m.predicted_peak);
-  f("predicted_quadratic_bytes", m.predicted_quadratic);
-  f("process_peak_growth_bytes", m.process_peak_growth);
-  f("driver_peak_growth_bytes", m.driver_peak_growth);
-}
-
-void fields(auto& f, Is<TensorError> auto& t) {
-  f("max_error", t.max_error);
-  f("tolerance", t.tolerance);
-}
-
-void fields(auto& f, Is<Verification> auto& v) {
-  f("checked", v.checked);
-  f("what", v.what);
-  f("oracle", v.oracle);
-  f("tensors", v.tensors);
-}
-
-void fields(auto& f, Is<PhaseCost> auto& c) {
-  f("flops", c.flops);
-  f("macs", c.macs);
-  f("bytes", c.bytes);
-}
-
-void fields(auto& f, Is<CostFacts> auto& c) {
-  f("forward", c.forward);
-  f("backward", c.backward);
-  f("convention", c.convention);
-}
-
-void fields(auto& f, Is<Cache> auto& c) {
-  f("level", c.level);
-  f("type", c.type);
-  f("size_bytes", c.size);
-}
-
-void fields(auto& f, Is<GpuFacts> auto& g) {
-  f("model", g.model);
-  f("arch", g.arch);
-  f("multiprocessors", g.multiprocessors);
-  f("l2_bytes", g.l2);
-  f("max_clock_mhz", g.max_clock_mhz);
-  f("software", g.software);
-}
-
-void fields(auto& f, Is<DeviceState> auto& s) {
-  f("clock_mhz", s.clock_mhz);
-  f("memory_clock_mhz", s.memory_clock_mhz);
-  f("clocks_locked", s.clocks_locked);
-  f("power_w", s.power_w);
-  f("temperature_c", s.temperature_c);
-  f("throttle_reasons", s.throttle_reasons);
-}
-
-void fields(auto& f, Is<Disturbance> auto& d) {
-  f("window_s", d.window_s);
-  f("processors", d.processors);
-  f("other_cores", d.other_cores);
-  f("stolen_cores", d.stolen_cores);
-}
-
-void fields(auto& f, Is<ProcessorSpeed> auto& s) {
-  f("threads", s.threads);
-  f("alone_gflops", s.alone_gflops);
-  f("together_gflops", s.together_gflops);
-  f("memory_gb_per_s", s.memory_gb_per_s);
-}
-
-void fields(auto& f, Is<MachineFacts> auto& m) {
-  f("fingerprint", m.fingerprint);
-  f("cpu_model", m.cpu_model);
-  f("logical_cores", m.logical_cores);
-  f("cpu_quota_cores", m.cpu_quota_cores);
-  f("isa", m.isa);
-  f("caches", m.caches);
-  f("memory_total_bytes", m.memory_total);
-  f("memory_available_bytes", m.memory_available);
-  f("kernel", m.kernel);
-  f("os", m.os);
-  f("max_clock_mhz", m.max_clock_mhz);
-  f("max_clock_source", m.max_clock_source);
-  f("measured_clock_mhz", m.measured_clock_mhz);
-  f("governor", m.governor);
-  f("load_average", m.load_average);
-  f("gpu", m.gpu);
-}
-
-void fields(auto& f, Is<BuildFacts> auto& b) {
-  f("version", b.version);
-  f("compiler", b.compiler);
-  f("build_type", b.build_type);
-  f("flags", b.flags);
-  f("git_commit", b.git_commit);
-}
-
-void fields(auto& f, Is<Record> auto& r) {
-  f.required("study", r.study);
-  f.required("time", r.time);
-  f.required("implementation", r.implementation);
-  f.required("device", r.device);
-  f.required("workload", r.workload);
-  f.required("status", r.status);
-  f("settings", r.settings);
-  f("error", r.error);
-  f("series", r.series);
-  f("protocol", r.protocol);
-  f("memory", r.memory);
-  f("verification", r.verification);
-  f("cost", r.cost);
-  f("metrics", r.metrics);
-  f("device_before", r.device_before);
-  f("device_after", r.device_after);
-  f("speed_before", r.speed_before);
-  f("speed_after", r.speed_after);
-  f("disturbance", r.disturbance);
-  f("run", r.run);
-  f("machine", r.machine);
-  f("build", r.build);
-  f("command", r.command);
-}
+RIDGELINE_FIELDS(Statistics, count, median_ms, median_low_ms, median_high_ms, median_coverage,
+                 mean_ms, std_ms, min_ms, max_ms, p95_ms, p99_ms, iqr_ms)
+RIDGELINE_FIELDS(Series, statistics, samples_ms)
+RIDGELINE_FIELDS(ProtocolFacts, warmups, iterations, stopping_rule, elapsed_s, first_run_s)
+RIDGELINE_FIELDS(MemoryFacts, before_backward, peak, predicted_before_backward, predicted_peak,
+                 predicted_quadratic, process_peak_growth, driver_peak_growth)
+RIDGELINE_FIELDS(TensorError, max_error, tolerance)
+RIDGELINE_FIELDS(Verification, checked, what, oracle, tensors)
+RIDGELINE_FIELDS(PhaseCost, flops, macs, bytes)
+RIDGELINE_FIELDS(CostFacts, forward, backward, convention)
+RIDGELINE_FIELDS(Cache, level, type, size)
+RIDGELINE_FIELDS(GpuFacts, model, arch, multiprocessors, l2, max_clock_mhz, software)
+RIDGELINE_FIELDS(DeviceState, clock_mhz, memory_clock_mhz, clocks_locked, power_w, temperature_c,
+                 throttle_reasons)
+RIDGELINE_FIELDS(Disturbance, window_s, processors, other_cores, stolen_cores)
+RIDGELINE_FIELDS(ProcessorSpeed, threads, alone_gflops, together_gflops, memory_gb_per_s)
+RIDGELINE_FIELDS(MachineFacts, fingerprint, cpu_model, logical_cores, cpu_quota_cores, isa, caches,
+                 memory_total, memory_available, kernel, os, max_clock_mhz, max_clock_source,
+                 measured_clock_mhz, governor, load_average, gpu)
+RIDGELINE_FIELDS(BuildFacts, version, compiler, build_type, flags, git_commit)
+RIDGELINE_FIELDS(Record, study, time, implementation, device, workload, status, settings, error,
+                 series, protocol, memory, verification, cost, metrics, device_before, device_after,
+                 speed_before, speed_after, disturbance, run, machine, build, command)
 
 inline std::string_view enum_name(Status status) {
   return status_name(status);

@@ -36,16 +36,12 @@ constexpr bool kIsVector<std::vector<T>> = true;
 class Writer {
  public:
   template <class T>
-  void operator()(const char* key, const T& value) {
+  void operator()(const std::string& key, const T& value) {
     if constexpr (kIsOptional<T>) {
       if (value) out_[key] = json(*value);
     } else {
       out_[key] = json(value);
     }
-  }
-  template <class T>
-  void required(const char* key, const T& value) {
-    (*this)(key, value);
   }
 
   template <class T>
@@ -81,19 +77,12 @@ class Writer {
 class Reader {
  public:
   Reader(const Json& in, std::string path) : in_(in), path_(std::move(path)) {
-    if (!in.is_object()) throw mismatch(in, "an object");
+    if (!in.is_object()) throw mismatch_at(path_, in, "an object");
   }
 
   template <class T>
-  void operator()(const char* key, T& value) {
-    const auto found = in_.find(key);
-    if (found != in_.end()) Reader::read(*found, value, below(key));
-  }
-  template <class T>
-  void required(const char* key, T& value) {
-    if (!in_.contains(key))
-      throw Error(ErrorKind::usage, fmt::format("the field '{}' is missing", below(key)));
-    (*this)(key, value);
+  void operator()(const std::string& key, T& value) {
+    if (const Json* found = in_.find_key(key)) read(*found, value, join(path_, key));
   }
 
  private:
@@ -101,16 +90,11 @@ class Reader {
   static std::string join(const std::string& parent, const std::string& key) {
     return printable(parent.empty() ? key : parent + "." + key, 80);
   }
-  std::string below(const std::string& key) const { return join(path_, key); }
 
   static Error mismatch_at(const std::string& path, const Json& actual, std::string_view expected) {
     return Error(ErrorKind::usage, fmt::format("the field '{}' holds {}: expected {}", path,
                                                actual.type_name(), expected));
   }
-  Error mismatch(const Json& actual, std::string_view expected) const {
-    return mismatch_at(path_.empty() ? "record" : path_, actual, expected);
-  }
-
   static int64_t integer(const Json& in, const std::string& path) {
     const bool fits = in.is_number_integer() &&
                       !(in.is_number_unsigned() &&
@@ -177,6 +161,10 @@ class Reader {
   std::string path_;
 };
 
+Error missing(const char* key) {
+  return Error(ErrorKind::usage, fmt::format("the field '{}' is missing", key));
+}
+
 }  // namespace
 
 Json to_json(const Record& record) {
@@ -189,11 +177,13 @@ Json to_json(const Record& record) {
 Record record_from_json(const Json& json) {
   if (!json.is_object())
     throw Error(ErrorKind::usage, fmt::format("{} instead of a record", json.type_name()));
-  if (!json.contains("schema")) throw Error(ErrorKind::usage, "the field 'schema' is missing");
+  if (!json.contains("schema")) throw missing("schema");
   if (json["schema"] != kSchemaVersion)
     throw Error(ErrorKind::usage,
                 fmt::format("schema version {}: this program reads version {}",
                             printable(json["schema"].dump(), 40), kSchemaVersion));
+  for (const char* key : {"study", "time", "implementation", "device", "workload", "status"})
+    if (!json.contains(key)) throw missing(key);
   Record record;
   Reader reader(json, "");
   fields(reader, record);
