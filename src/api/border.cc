@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <exception>
+#include <iterator>
 #include <new>
 #include <string_view>
 
@@ -33,19 +34,10 @@ rl_status keep(rl_status status, std::string_view message, std::string_view next
 }
 
 rl_status status_of(ErrorKind kind) {
-  switch (kind) {
-    case ErrorKind::usage:
-      return RL_ERROR_INVALID_ARGUMENT;
-    case ErrorKind::unsupported:
-      return RL_ERROR_UNSUPPORTED;
-    case ErrorKind::out_of_memory:
-      return RL_ERROR_OUT_OF_MEMORY;
-    case ErrorKind::environment:
-      return RL_ERROR_DEVICE;
-    case ErrorKind::wrong_result:
-    case ErrorKind::internal:
-      return RL_ERROR_INTERNAL;
-  }
+  if (kind == ErrorKind::usage) return RL_ERROR_INVALID_ARGUMENT;
+  if (kind == ErrorKind::unsupported) return RL_ERROR_UNSUPPORTED;
+  if (kind == ErrorKind::out_of_memory) return RL_ERROR_OUT_OF_MEMORY;
+  if (kind == ErrorKind::environment) return RL_ERROR_DEVICE;
   return RL_ERROR_INTERNAL;
 }
 
@@ -104,23 +96,16 @@ const char* rl_last_error(void) {
 }
 
 const char* rl_status_name(rl_status status) {
-  switch (status) {
-    case RL_OK:
-      return "RL_OK";
-    case RL_ERROR_INVALID_ARGUMENT:
-      return "RL_ERROR_INVALID_ARGUMENT";
-    case RL_ERROR_UNSUPPORTED:
-      return "RL_ERROR_UNSUPPORTED";
-    case RL_ERROR_OUT_OF_MEMORY:
-      return "RL_ERROR_OUT_OF_MEMORY";
-    case RL_ERROR_DEVICE:
-      return "RL_ERROR_DEVICE";
-    case RL_ERROR_INTERNAL:
-      return "RL_ERROR_INTERNAL";
-    case RL_ERROR_NOT_READY:
-      return "RL_ERROR_NOT_READY";
-  }
-  return "RL_ERROR_UNKNOWN";
+  constexpr const char* kNames[] = {"RL_OK",
+                                    "RL_ERROR_INVALID_ARGUMENT",
+                                    "RL_ERROR_UNSUPPORTED",
+                                    "RL_ERROR_OUT_OF_MEMORY",
+                                    "RL_ERROR_DEVICE",
+                                    "RL_ERROR_INTERNAL",
+                                    "RL_ERROR_NOT_READY"};
+  static_assert(std::size(kNames) == RL_ERROR_NOT_READY + 1);
+  const auto number = static_cast<size_t>(status);
+  return number < std::size(kNames) ? kNames[number] : "RL_ERROR_UNKNOWN";
 }
 
 }  // extern "C"

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/enum_names.h"
 #include "base/error.h"
 #include "base/printable.h"
 #include "measure/quantiles.h"
@@ -28,23 +29,9 @@ constexpr double kCentre = 0.9;
 // rounds) differ by more than kTwoModes.
 constexpr double kTwoModes = 0.1, kQuickest = 0.1;
 
-constexpr std::pair<Verdict, std::string_view> kVerdicts[] = {{Verdict::same, "SAME"},
-                                                              {Verdict::faster, "FASTER"},
-                                                              {Verdict::slower, "SLOWER"},
-                                                              {Verdict::unclear, "UNCLEAR"}};
-constexpr std::pair<Pairing, std::string_view> kPairings[] = {{Pairing::interleaved, "interleaved"},
-                                                              {Pairing::separate, "separate"}};
-constexpr std::pair<Evidence, std::string_view> kEvidence[] = {{Evidence::rounds, "rounds"},
-                                                               {Evidence::runs, "runs"},
-                                                               {Evidence::floor, "floor"},
-                                                               {Evidence::single, "single"}};
-
-template <class Value, size_t N>
-std::string_view name_in(const std::pair<Value, std::string_view> (&names)[N], Value value) {
-  for (const auto& [candidate, name] : names)
-    if (candidate == value) return name;
-  throw Error(ErrorKind::internal, "a value without a name");
-}
+constexpr EnumNames<Verdict, Verdict::unclear> kVerdicts("SAME", "FASTER", "SLOWER", "UNCLEAR");
+constexpr EnumNames<Pairing, Pairing::separate> kPairings("interleaved", "separate");
+constexpr EnumNames<Evidence, Evidence::single> kEvidence("rounds", "runs", "floor", "single");
 
 Record without_samples(Record record) {
   for (Series& series : record.series) series.samples_ms.clear();
@@ -278,15 +265,15 @@ Comparison compare_pairs(const std::vector<RowPair>& pairs, Pairing pairing,
 }  // namespace
 
 std::string_view verdict_name(Verdict verdict) {
-  return name_in(kVerdicts, verdict);
+  return kVerdicts[verdict];
 }
 
 std::string_view pairing_name(Pairing pairing) {
-  return name_in(kPairings, pairing);
+  return kPairings[pairing];
 }
 
 std::string_view evidence_name(Evidence evidence) {
-  return name_in(kEvidence, evidence);
+  return kEvidence[evidence];
 }
 
 double RowComparison::speedup() const {

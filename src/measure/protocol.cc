@@ -13,14 +13,6 @@
 namespace ridgeline {
 namespace {
 
-constexpr std::pair<StoppingRule, std::string_view> kRuleNames[] = {
-    {StoppingRule::iterations_done, "iterations_done"},
-    {StoppingRule::precision_reached, "precision_reached"},
-    {StoppingRule::budget_spent, "budget_spent"},
-    {StoppingRule::sample_cap, "sample_cap"},
-    {StoppingRule::interrupted, "interrupted"},
-};
-
 void check(bool holds, std::string_view name, double actual, std::string_view expected) {
   if (!holds)
     throw Error(ErrorKind::usage, fmt::format("{} is {}: expected {}", name, actual, expected));
@@ -147,18 +139,6 @@ Measurement measure_in_turns(Sampler& sampler, const std::vector<std::string>& p
 }
 
 }  // namespace
-
-std::string_view stopping_rule_name(StoppingRule rule) {
-  for (const auto& [candidate, name] : kRuleNames)
-    if (candidate == rule) return name;
-  throw Error(ErrorKind::internal, "a stopping rule without a name");
-}
-
-std::optional<StoppingRule> parse_stopping_rule(std::string_view name) {
-  for (const auto& [rule, candidate] : kRuleNames)
-    if (candidate == name) return rule;
-  return std::nullopt;
-}
 
 Measurement measure(const Protocol& protocol, const std::vector<std::string>& phases,
                     const TimedIteration& iteration, const MeasureHooks& hooks) {

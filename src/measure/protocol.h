@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/enum_names.h"
 #include "measure/statistics.h"
 
 namespace ridgeline {
@@ -45,8 +46,8 @@ enum class StoppingRule {
   interrupted
 };
 
-std::string_view stopping_rule_name(StoppingRule rule);  // "iterations_done", ...
-std::optional<StoppingRule> parse_stopping_rule(std::string_view name);
+inline constexpr EnumNames<StoppingRule, StoppingRule::interrupted> kStoppingRules(
+    "iterations_done", "precision_reached", "budget_spent", "sample_cap", "interrupted");
 
 // How a measurement ran, for the record.
 struct ProtocolFacts {

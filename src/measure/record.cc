@@ -2,46 +2,30 @@
 
 #include <ctime>
 
+#include "base/enum_names.h"
 #include "base/error.h"
 
 namespace ridgeline {
 namespace {
 
-struct StatusWords {
-  Status status;
-  std::string_view name;
-  std::string_view csv;
-};
-
-constexpr StatusWords kStatusWords[] = {
-    {Status::ok, "ok", "success"},
-    {Status::oom, "oom", "OOM"},
-    {Status::unsupported, "unsupported", "unsupported"},
-    {Status::wrong, "wrong", "wrong"},
-    {Status::invalid, "invalid", "invalid"},
-    {Status::skipped, "skipped", "skipped"},
-};
-
-const StatusWords& words(Status status) {
-  for (const StatusWords& row : kStatusWords)
-    if (row.status == status) return row;
-  throw Error(ErrorKind::internal, "a status without a name");
-}
+constexpr EnumNames<Status, Status::skipped> kStatusNames("ok", "oom", "unsupported", "wrong",
+                                                          "invalid", "skipped");
+constexpr EnumNames<Status, Status::skipped> kStatusCsvWords("success", "OOM", "unsupported",
+                                                             "wrong", "invalid", "skipped");
 
 }  // namespace
 
 std::string_view status_name(Status status) {
-  return words(status).name;
+  return kStatusNames[status];
 }
 
 std::string_view status_csv_word(Status status) {
-  return words(status).csv;
+  return kStatusCsvWords[status];
 }
 
 std::optional<Status> parse_status(std::string_view word) {
-  for (const StatusWords& row : kStatusWords)
-    if (word == row.name || word == row.csv) return row.status;
-  return std::nullopt;
+  const std::optional<Status> status = kStatusNames.find(word);
+  return status ? status : kStatusCsvWords.find(word);
 }
 
 std::optional<Status> status_of(const Error& error) {

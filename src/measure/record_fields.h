@@ -65,13 +65,13 @@ inline std::string_view enum_name(Status status) {
   return status_name(status);
 }
 inline std::string_view enum_name(StoppingRule rule) {
-  return stopping_rule_name(rule);
+  return kStoppingRules[rule];
 }
 inline void parse_enum(std::string_view name, std::optional<Status>& out) {
   out = parse_status(name);
 }
 inline void parse_enum(std::string_view name, std::optional<StoppingRule>& out) {
-  out = parse_stopping_rule(name);
+  out = kStoppingRules.find(name);
 }
 
 }  // namespace ridgeline::record_fields

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 
+#include "base/enum_names.h"
 #include "base/sort_by.h"
 #include "measure/record_values.h"
 
@@ -270,15 +271,8 @@ std::vector<RooflinePoint> place(std::span<const Record> records, const Roofline
 }
 
 std::string_view name(Bound bound) {
-  switch (bound) {
-    case Bound::compute:
-      return "compute";
-    case Bound::memory:
-      return "memory";
-    case Bound::overhead:
-      return "overhead";
-  }
-  return "";
+  constexpr EnumNames<Bound, Bound::overhead> kNames("compute", "memory", "overhead");
+  return kNames[bound];
 }
 
 }  // namespace ridgeline

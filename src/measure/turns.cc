@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <iostream>
 #include <sstream>
-#include <utility>
 
+#include "base/enum_names.h"
 #include "base/environment.h"
 #include "base/error.h"
 #include "base/print.h"
@@ -19,33 +19,14 @@ namespace {
 constexpr std::string_view kPrefix = "turns: ";
 constexpr size_t kMaxCount = 100'000;
 
-constexpr std::pair<Turn::Kind, const char*> kTurns[] = {
-    {Turn::Kind::warm_up, "warm_up"}, {Turn::Kind::sample, "sample"}, {Turn::Kind::stop, "stop"}};
-
-constexpr std::pair<TurnReport::Kind, const char*> kReports[] = {
-    {TurnReport::Kind::row, "row"},
-    {TurnReport::Kind::measurement, "measurement"},
-    {TurnReport::Kind::samples, "samples"}};
-
-template <class Kind, size_t n>
-const char* word(const std::pair<Kind, const char*> (&table)[n], Kind kind) {
-  for (const auto& [candidate, name] : table)
-    if (candidate == kind) return name;
-  throw Error(ErrorKind::internal, "a message between programs without a word");
-}
-
-template <class Kind, size_t n>
-std::optional<Kind> parse_word(const std::pair<Kind, const char*> (&table)[n],
-                               const std::string& text) {
-  for (const auto& [kind, name] : table)
-    if (text == name) return kind;
-  return std::nullopt;
-}
+constexpr EnumNames<Turn::Kind, Turn::Kind::stop> kTurns("warm_up", "sample", "stop");
+constexpr EnumNames<TurnReport::Kind, TurnReport::Kind::samples> kReports("row", "measurement",
+                                                                          "samples");
 
 }  // namespace
 
 std::string turn_line(const Turn& turn) {
-  return fmt::format("{} {}", word(kTurns, turn.kind), turn.count);
+  return fmt::format("{} {}", kTurns[turn.kind], turn.count);
 }
 
 std::optional<Turn> parse_turn(std::string_view line) {
@@ -53,14 +34,14 @@ std::optional<Turn> parse_turn(std::string_view line) {
   std::string text;
   Turn turn;
   in >> text >> turn.count;
-  const auto kind = parse_word(kTurns, text);
+  const auto kind = kTurns.find(text);
   if (!in || !kind || turn.count < 0) return std::nullopt;
   turn.kind = *kind;
   return turn;
 }
 
 std::string report_line(const TurnReport& report) {
-  std::string text = fmt::format("{}{} {}", kPrefix, word(kReports, report.kind), report.index);
+  std::string text = fmt::format("{}{} {}", kPrefix, kReports[report.kind], report.index);
   for (const std::string& name : report.names) text += " " + name;
   for (const std::vector<double>& phase : report.samples_ms) {
     text += fmt::format(" {}", phase.size());
@@ -75,7 +56,7 @@ std::optional<TurnReport> parse_report(std::string_view line) {
   std::string text;
   TurnReport report;
   in >> text >> report.index;
-  const auto kind = parse_word(kReports, text);
+  const auto kind = kReports.find(text);
   if (!in || !kind) return std::nullopt;
   report.kind = *kind;
   if (report.kind == TurnReport::Kind::measurement)

@@ -182,8 +182,8 @@ TEST(Protocol, StoppingRulesHaveNamesBothWays) {
   for (const StoppingRule rule :
        {StoppingRule::iterations_done, StoppingRule::precision_reached, StoppingRule::budget_spent,
         StoppingRule::sample_cap, StoppingRule::interrupted})
-    EXPECT_EQ(parse_stopping_rule(stopping_rule_name(rule)), rule);
-  EXPECT_EQ(parse_stopping_rule("bored"), std::nullopt);
+    EXPECT_EQ(kStoppingRules.find(kStoppingRules[rule]), rule);
+  EXPECT_EQ(kStoppingRules.find("bored"), std::nullopt);
 }
 
 }  // namespace

@@ -22,18 +22,11 @@ constexpr Prefix kBandwidths[] = {{1e15, "PB/s"}, {1e12, "TB/s"}, {1e9, "GB/s"},
                                   {1e6, "MB/s"},  {1e3, "KB/s"},  {1, "B/s"}};
 
 std::span<const Prefix> prefixes(Quantity quantity) {
-  switch (quantity) {
-    case Quantity::milliseconds:
-      return kTimes;
-    case Quantity::bytes:
-      return kBytes;
-    case Quantity::flops_per_s:
-      return kRates;
-    case Quantity::bytes_per_s:
-      return kBandwidths;
-    default:
-      return {};
-  }
+  if (quantity == Quantity::milliseconds) return kTimes;
+  if (quantity == Quantity::bytes) return kBytes;
+  if (quantity == Quantity::flops_per_s) return kRates;
+  if (quantity == Quantity::bytes_per_s) return kBandwidths;
+  return {};
 }
 
 // The largest prefix that leaves a number of at least 1, or the smallest one.

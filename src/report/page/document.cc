@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "base/enum_names.h"
 #include "report/page/points.h"
 #include "report/page/sections.h"
 #include "report/page/short_paths.h"
@@ -160,22 +161,9 @@ std::string failure_note(const std::string& name, const Record* record, std::str
 }
 
 std::string_view level_name(Certainty::Level level) {
-  using enum Certainty::Level;
-  switch (level) {
-    case decided:
-      return "decided";
-    case partly:
-      return "partly decided";
-    case undecided:
-      return "undecided";
-    case disturbed:
-      return "disturbed";
-    case measured:
-      return "measured";
-    case counted:
-      return "counted";
-  }
-  return "measured";
+  constexpr EnumNames<Certainty::Level, Certainty::Level::counted> kNames(
+      "decided", "partly decided", "undecided", "disturbed", "measured", "counted");
+  return kNames[level];
 }
 
 ReportDocument make_report(const ReportInput& input) {

@@ -7,6 +7,7 @@
 #include <numbers>
 #include <set>
 
+#include "base/enum_names.h"
 #include "report/page/html_escape.h"
 #include "report/page/palette.h"
 
@@ -57,15 +58,9 @@ double axis_position(const Axis& axis, double value) {
 }
 
 std::string axis_title(const Axis& axis) {
-  switch (axis.better) {
-    case Better::lower:
-      return axis.label + " (lower is better)";
-    case Better::higher:
-      return axis.label + " (higher is better)";
-    case Better::neither:
-      break;
-  }
-  return axis.label;
+  constexpr EnumNames<Better, Better::higher> kHints("", " (lower is better)",
+                                                     " (higher is better)");
+  return axis.label + std::string(kHints[axis.better]);
 }
 
 std::vector<const Tick*> ticks_with_room(const Axis& axis, double length) {
