@@ -1,4 +1,5 @@
-// A strong type for bytes, and sizes and durations as text ("4GiB", "1.5 ms").
+// A strong type for bytes, and sizes, durations and bandwidths as text ("4GiB", "1.5 ms",
+// "25GB/s").
 #pragma once
 
 #include <compare>
@@ -51,5 +52,12 @@ std::string format_seconds(double seconds);
 
 // Accepts 2, 2s, 500ms, 5us, 1.5min. Throws a usage error that names `text`.
 double parse_seconds(std::string_view text);
+
+// Returns bytes per second; accepts 450GB/s, 25GiB/s and 400Gbit/s, but not 0. Throws a usage error
+// that names `text`.
+double parse_bandwidth(std::string_view text);
+std::string format_bandwidth(double bytes_per_s);  // "450 GB/s"
+
+std::string format_decimal_bytes(double bytes);  // "3.52 TB": three significant figures
 
 }  // namespace ridgeline

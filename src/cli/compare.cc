@@ -66,12 +66,6 @@ void check_two(const std::vector<std::string>& given, const char* flag) {
                 fmt::format("{} names {}: expected two, BASE,NEW", flag, given.size()));
 }
 
-void keep(const fs::path& file, const std::vector<Record>& records) {
-  std::string lines;
-  for (const Record& record : records) lines += to_line(record);
-  write_file_atomically(file, lines);
-}
-
 // Returns nullopt if interrupted.
 std::optional<Comparison> compare_in_turns(const CompareFlags& flags, const CompareOptions& options,
                                            const std::vector<Gate>& gates,
@@ -94,8 +88,8 @@ std::optional<Comparison> compare_in_turns(const CompareFlags& flags, const Comp
                                           turn_options(flags.turns, options, gates, progress));
   progress.clear();
   if (measured.interrupted) return std::nullopt;
-  keep(directory / "base.jsonl", measured.base);
-  keep(directory / "new.jsonl", measured.next);
+  write_file_atomically(directory / "base.jsonl", to_lines(measured.base));
+  write_file_atomically(directory / "new.jsonl", to_lines(measured.next));
   return compare_interleaved(measured.rows, options);
 }
 

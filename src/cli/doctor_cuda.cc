@@ -1,5 +1,4 @@
-#include "cli/doctor_cuda.h"
-
+// The part of `ridgeline doctor` about NVIDIA GPUs.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -10,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/print.h"
-#include "cli/doctor_line.h"
+#include "cli/doctor.h"
 #include "jit/cuda_jit.h"
 #include "jit/cuda_libraries.h"
 #include "jit/disk_cache.h"

@@ -4,17 +4,19 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 
 #include "base/error.h"
 #include "base/print.h"
 #include "cli/build_facts.h"
 #include "cli/commands.h"
-#include "cli/failures.h"
 #include "cli/interrupt.h"
 #include "cli/open_device.h"
 #include "cli/parse_flags.h"
 #include "cli/sweep.h"
 #include "cli/sweep_group.h"
+#include "report/terminal/colour.h"
+#include "studies/peers/implementations.h"
 
 namespace ridgeline {
 namespace {
@@ -30,6 +32,22 @@ int exit_code(const SweepResult& result, const std::string& own) {
   if (!own.empty() && std::ranges::any_of(result.records, failed))
     return exit_code(ErrorKind::wrong_result);
   return code;
+}
+
+// Reports in full, and each reason once, why rows of peers and of the user's own implementation
+// failed, as tables only show one word.
+void say_failures(const std::vector<Record>& records, const std::string& own) {
+  const bool colour = shows_colour(stderr);
+  std::set<std::string> said;
+  for (const Record& record : records) {
+    const bool of_others = find_peer(record.implementation) ||
+                           find_model_peer(record.implementation) || record.implementation == own;
+    const std::string reason = fmt::format("{}: {}", record.implementation, record.error);
+    if (record.status == Status::ok || !of_others || !said.insert(reason).second) continue;
+    const std::string_view status = status_csv_word(record.status);
+    say("{}: {}: {}", record.implementation,
+        colour ? painted(tone_of(status), status) : std::string(status), record.error);
+  }
 }
 
 }  // namespace

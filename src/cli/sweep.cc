@@ -25,7 +25,6 @@
 #include "measure/results_file.h"
 #include "measure/turns.h"
 #include "report/terminal/problems.h"
-#include "report/terminal/records_json.h"
 #include "report/terminal/table.h"
 #include "studies/shared_flags.h"
 
@@ -232,7 +231,7 @@ std::optional<Error> write_tables(const SweepPlan& plan, const std::vector<Recor
   try {
     const Table table = plan.table(records);
     write_table(csv_of(plan.records), table);
-    if (!plan.array.empty()) write_file_atomically(plan.array, records_json(records));
+    if (!plan.array.empty()) write_file_atomically(plan.array, to_array(records));
     write_output(plan.output, records, table);
   } catch (const Error& error) {
     return error;

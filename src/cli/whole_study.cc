@@ -21,7 +21,7 @@
 #include "cli/write_report.h"
 #include "measure/history.h"
 #include "measure/read_results.h"
-#include "report/terminal/records_json.h"
+#include "measure/record_json.h"
 #include "report/terminal/story.h"
 #include "report/terminal/table.h"
 
@@ -176,7 +176,7 @@ class WholeStudy {
     std::vector<fs::path> reports = {directory_ / "report.html"};
     if (!flags_.output.empty()) reports.emplace_back(flags_.output);
     if (!flags_.json.empty()) {
-      write_file_atomically(flags_.json, records_json(all_records()));
+      write_file_atomically(flags_.json, to_array(all_records()));
       print("\nJSON:    {}\n", flags_.json);
     }
     const WrittenReports written = write_reports({.results = results_, .outputs = reports});

@@ -194,4 +194,16 @@ std::string to_line(const Record& record) {
   return to_json(record).dump() + "\n";
 }
 
+std::string to_lines(std::span<const Record> records) {
+  std::string lines;
+  for (const Record& record : records) lines += to_line(record);
+  return lines;
+}
+
+std::string to_array(std::span<const Record> records) {
+  Json all = Json::array();
+  for (const Record& record : records) all.push_back(to_json(record));
+  return all.dump(1) + "\n";
+}
+
 }  // namespace ridgeline

@@ -1,6 +1,7 @@
 // Records as JSON lines, which are read back exactly as written.
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "measure/record.h"
@@ -17,5 +18,8 @@ Record record_from_json(const Json& json);
 
 // One line with its newline. Invalid UTF-8 bytes are replaced.
 std::string to_line(const Record& record);
+std::string to_lines(std::span<const Record> records);
+// One array, for programs that cannot read JSON lines.
+std::string to_array(std::span<const Record> records);
 
 }  // namespace ridgeline

@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "measure/record_json.h"
-#include "report/terminal/records_json.h"
 
 namespace ridgeline {
 namespace {
@@ -157,15 +156,12 @@ void add_output_flags(Flags& flags, OutputFlags* output) {
 
 void write_output(const OutputFlags& output, const std::vector<Record>& records,
                   const Table& table) {
-  if (!output.json.empty()) write_file_atomically(output.json, records_json(records));
+  if (!output.json.empty()) write_file_atomically(output.json, to_array(records));
   if (output.table.empty()) return;
-  if (output_format(output.table) != OutputFormat::jsonl) {
+  if (output_format(output.table) == OutputFormat::jsonl)
+    write_file_atomically(output.table, to_lines(records));
+  else
     write_table(output.table, table);
-    return;
-  }
-  std::string lines;
-  for (const Record& record : records) lines += to_line(record);
-  write_file_atomically(output.table, lines);
 }
 
 std::vector<FileDescriptor> check_output(const OutputFlags& output) {

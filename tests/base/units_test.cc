@@ -4,7 +4,6 @@
 
 #include <cmath>
 
-#include "base/bandwidth.h"
 #include "base/error.h"
 #include "base/float16.h"
 #include "base/random.h"

@@ -4,13 +4,13 @@
 #include "fuzz/fuzz.h"
 #include "fuzz/seed_records.h"
 #include "measure/read_results.h"
+#include "measure/record_json.h"
 #include "measure/roofline_model.h"
 #include "report/page/document.h"
 #include "report/page/html_page.h"
 #include "report/page/markdown.h"
 #include "report/page/svg_chart.h"
 #include "report/terminal/ladder.h"
-#include "report/terminal/records_json.h"
 #include "report/terminal/table.h"
 #include "studies/attention/tables.h"
 #include "studies/frontier/tables.h"
@@ -48,7 +48,7 @@ void view(const std::vector<Record>& records) {
     profile_answers(record);
     for (const char* by : {"phase", "scope", "kernel"}) to_text(profile_folds(record, by, 10));
   }
-  records_json(records);
+  to_array(records);
   for (const char* study : {"attention", "model"}) to_text(ladder_table(records, study));
   const std::vector<Roofline> all = rooflines(records);
   for (const Roofline& roofline : all) {

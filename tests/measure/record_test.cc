@@ -216,6 +216,14 @@ TEST(Status, HasAWordForRecordsAndOneForCsv) {
   EXPECT_EQ(parse_status("OK"), std::nullopt);
 }
 
+TEST(RecordsJson, HoldsEveryRecordWithItsRawSamples) {
+  const Record record = attention_record({});
+  const Json all = Json::parse(to_array(std::vector{record, record}));
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(record_from_json(all[1]), record);
+  EXPECT_EQ(Json::parse(to_array({})), Json::array());
+}
+
 TEST(UtcNow, IsIso8601) {
   const std::string now = utc_now();
   ASSERT_EQ(now.size(), 20u) << now;

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/bandwidth.h"
 #include "base/units.h"
 
 namespace ridgeline {

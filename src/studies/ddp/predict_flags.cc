@@ -5,7 +5,6 @@
 
 #include <cmath>
 
-#include "base/bandwidth.h"
 #include "base/error.h"
 #include "base/units.h"
 #include "cost/device_specs.h"

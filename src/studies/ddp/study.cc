@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "base/bandwidth.h"
 #include "base/error.h"
 #include "base/file_io.h"
 #include "base/print.h"
