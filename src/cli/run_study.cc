@@ -60,8 +60,7 @@ int run_study(const StudyInfo& info, Study& study, const fs::path& folder) {
   }
   study.check();
   if (!shared.dry_run) study.before_device();
-  Stages stages;
-  const std::unique_ptr<Device> device = open_device(shared.device, stages.hook());
+  const std::unique_ptr<Device> device = open_device(shared.device, show_stage);
   StudyRun run{.info = info,
                .device = *device,
                .protocol = make_protocol(shared.protocol),
@@ -71,10 +70,8 @@ int run_study(const StudyInfo& info, Study& study, const fs::path& folder) {
                .folder = folder.empty() ? fs::path(shared.results_dir) / info.name : folder,
                .device_words = to_command(shared.device, *device),
                .interrupted = sweep_interrupted,
-               .stage = stages.hook(),
-               .hide_progress = [&stages] {
-                 if (stages.hidden) stages.hidden();
-               }};
+               .stage = show_stage,
+               .hide_progress = hide_progress};
   if (!shared.dry_run) watch_for_interrupts();
   if (const std::optional<int> code = study.run_instead(run)) return *code;
   const std::vector<StudyRow> rows = study.rows(run);
@@ -83,17 +80,7 @@ int run_study(const StudyInfo& info, Study& study, const fs::path& folder) {
     study.show_last(run, rows, {});
     return 0;
   }
-  const SweepResult result =
-      run_sweep(rows, {.records = run.file("jsonl"),
-                       .output = shared.output,
-                       .resume = shared.resume,
-                       .runs = shared.runs,
-                       .budget = device->ledger().budget(),
-                       .baseline = {shared.save_baseline, shared.results_dir},
-                       .stages = &stages,
-                       .table = info.csv,
-                       .array = info.writes_array ? run.file("json") : fs::path(),
-                       .also_written = study.also_written()});
+  const SweepResult result = run_sweep(rows, run, study);
   const std::string own = study.own_implementation();
   say_failures(result.records, own);
   if (result.records.empty()) return exit_code(result);

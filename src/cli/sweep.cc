@@ -33,6 +33,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
+struct Sweep {
+  const std::vector<StudyRow>& rows;
+  const StudyRun& run;
+  const Study& study;
+  const SharedFlags& flags = study.shared;
+  fs::path records = run.file("jsonl");  // its table is next to it (.csv)
+  fs::path array = run.info.writes_array ? run.file("json") : fs::path();  // of all records
+};
+
 fs::path csv_of(const fs::path& records) {
   return fs::path(records).replace_extension(".csv");
 }
@@ -71,8 +80,8 @@ struct HeldRows {
   std::map<std::string, std::string> elsewhere;  // fingerprints of the other machines
 };
 
-HeldRows held_rows(const SweepPlan& plan, const std::vector<StudyRow>& rows,
-                   std::vector<Record> found) {
+HeldRows held_rows(const Sweep& sweep, std::vector<Record> found) {
+  const std::vector<StudyRow>& rows = sweep.rows;
   HeldRows held;
   for (Record& record : found) {
     const std::string key = workload_key(record), machine = record.machine.fingerprint;
@@ -81,13 +90,14 @@ HeldRows held_rows(const SweepPlan& plan, const std::vector<StudyRow>& rows,
     else
       held.elsewhere[key] = machine;
   }
-  std::erase_if(held.here, [&](const auto& entry) { return fits_now(entry.second, plan.budget); });
+  const Bytes budget = sweep.run.device.ledger().budget();
+  std::erase_if(held.here, [&](const auto& entry) { return fits_now(entry.second, budget); });
   return held;
 }
 
-bool has_rows_to_keep(const SweepPlan& plan) {
+bool has_rows_to_keep(const Sweep& sweep) {
   std::error_code missing;
-  return plan.resume && fs::exists(plan.records, missing);
+  return sweep.flags.resume && fs::exists(sweep.records, missing);
 }
 
 // Rows that are kept take no time.
@@ -100,19 +110,19 @@ std::vector<double> expected_seconds(const std::vector<StudyRow>& rows,
 }
 
 // Adds the expected time of a sweep that has not run yet to the group.
-void note_expected(SweepGroup& group, const SweepPlan& plan, const std::vector<StudyRow>& rows) {
+void note_expected(SweepGroup& group, const Sweep& sweep) {
   HeldRows held;
-  if (has_rows_to_keep(plan)) held = held_rows(plan, rows, read_results(plan.records).records);
-  group.note(plan.records, expected_seconds(rows, held.here));
+  if (has_rows_to_keep(sweep)) held = held_rows(sweep, read_results(sweep.records).records);
+  group.note(sweep.records, expected_seconds(sweep.rows, held.here));
 }
 
 // Returns the records of `rows` that the file holds, and prints how many are kept or run again.
-std::map<std::string, Record> records_to_keep(const SweepPlan& plan,
-                                              const std::vector<StudyRow>& rows) {
-  if (rows.empty() || !has_rows_to_keep(plan)) return {};
+std::map<std::string, Record> records_to_keep(const Sweep& sweep) {
+  const std::vector<StudyRow>& rows = sweep.rows;
+  if (rows.empty() || !has_rows_to_keep(sweep)) return {};
   auto [kept, elsewhere] = held_rows(
-      plan, rows,
-      say_problems(read_results(plan.records), plan.records.string(), "that row runs again"));
+      sweep,
+      say_problems(read_results(sweep.records), sweep.records.string(), "that row runs again"));
   const Record& here = rows.front().described;  // machine and build are the same in all rows
   int of_machine = 0, of_build = 0, of_this = 0, fewest = 0, most = 0;
   std::string machine, commit;
@@ -153,26 +163,6 @@ void check_beside(const fs::path& records) {
   const FileDescriptor pipe = check_writable(csv);
 }
 
-// Connects stages to the progress line during the scope.
-class ShownStages {
- public:
-  ShownStages(Progress& progress, Stages* stages) : stages_(stages) {
-    if (!stages_) return;
-    stages_->shown = [&progress](const std::string& what) { progress.stage(what); };
-    stages_->hidden = [&progress] { progress.hide(); };
-  }
-  ~ShownStages() {
-    if (!stages_) return;
-    stages_->shown = {};
-    stages_->hidden = {};
-  }
-  ShownStages(const ShownStages&) = delete;
-  ShownStages& operator=(const ShownStages&) = delete;
-
- private:
-  Stages* stages_;
-};
-
 std::vector<std::string>& fresh_arguments() {
   static std::vector<std::string> arguments;
   return arguments;
@@ -203,13 +193,13 @@ Command own_command() {
 
 // Runs all rows several times, each time in a fresh process: memory layout and the placement of
 // threads vary between processes, not within one.
-SweepResult run_in_fresh_processes(const SweepPlan& plan, ResultsFile& file) {
+SweepResult run_in_fresh_processes(int runs, ResultsFile& file) {
   const Command command = own_command();
   SweepResult result;
   std::vector<Record> all;
-  Progress progress(std::vector<double>(static_cast<size_t>(plan.runs), 1.0), terminal_progress());
-  for (int run = 1; run <= plan.runs && !result.interrupted; ++run) {
-    progress.begin(static_cast<size_t>(run - 1), fmt::format("run {} of {}", run, plan.runs));
+  Progress progress(std::vector<double>(static_cast<size_t>(runs), 1.0), terminal_progress());
+  for (int run = 1; run <= runs && !result.interrupted; ++run) {
+    progress.begin(static_cast<size_t>(run - 1), fmt::format("run {} of {}", run, runs));
     std::optional<std::vector<Record>> records = run_alone(command, interrupted);
     result.interrupted = !records;
     if (!records) break;
@@ -226,28 +216,28 @@ SweepResult run_in_fresh_processes(const SweepPlan& plan, ResultsFile& file) {
 }
 
 // Returns the error if a file could not be written.
-std::optional<Error> write_tables(const SweepPlan& plan, const std::vector<Record>& records) {
+std::optional<Error> write_tables(const Sweep& sweep, const std::vector<Record>& records) {
   if (records.empty()) return std::nullopt;
   try {
-    const Table table = plan.table(records);
-    write_table(csv_of(plan.records), table);
-    if (!plan.array.empty()) write_file_atomically(plan.array, to_array(records));
-    write_output(plan.output, records, table);
+    const Table table = sweep.run.info.csv(records);
+    write_table(csv_of(sweep.records), table);
+    if (!sweep.array.empty()) write_file_atomically(sweep.array, to_array(records));
+    write_output(sweep.flags.output, records, table);
   } catch (const Error& error) {
     return error;
   }
   return std::nullopt;
 }
 
-std::vector<WrittenFile> files_of(const SweepPlan& plan) {
-  std::vector<WrittenFile> files = {{"the records", plan.records},
-                                    {"the table", csv_of(plan.records)},
-                                    {"--output", plan.output.table},
-                                    {"--json", plan.output.json},
-                                    {"the JSON", plan.array}};
-  if (!plan.baseline.results_dir.empty())
-    files.push_back({"the history", History::file_in(plan.baseline.results_dir)});
-  files.insert(files.end(), plan.also_written.begin(), plan.also_written.end());
+std::vector<WrittenFile> files_of(const Sweep& sweep) {
+  std::vector<WrittenFile> files = {{"the records", sweep.records},
+                                    {"the table", csv_of(sweep.records)},
+                                    {"--output", sweep.flags.output.table},
+                                    {"--json", sweep.flags.output.json},
+                                    {"the JSON", sweep.array}};
+  if (!sweep.flags.results_dir.empty())
+    files.push_back({"the history", History::file_in(sweep.flags.results_dir)});
+  for (WrittenFile& file : sweep.study.also_written()) files.push_back(std::move(file));
   return files;
 }
 
@@ -267,13 +257,13 @@ std::optional<Record> run_row(const StudyRow& row, DisturbanceWatch& watch) {
 }
 
 // Runs all rows but the kept ones in this process.
-SweepResult run_here(const SweepPlan& plan, const std::vector<StudyRow>& rows,
-                     const std::map<std::string, Record>& kept, ResultsFile& file) {
+SweepResult run_here(const Sweep& sweep, const std::map<std::string, Record>& kept,
+                     ResultsFile& file) {
+  const std::vector<StudyRow>& rows = sweep.rows;
   SweepResult result;
   std::optional<SweepGroup> alone;
   if (!SweepGroup::current()) alone.emplace();
-  Progress& progress = SweepGroup::current()->enter(plan.records, expected_seconds(rows, kept));
-  const ShownStages stages(progress, plan.stages);
+  Progress& progress = SweepGroup::current()->enter(sweep.records, expected_seconds(rows, kept));
   DisturbanceWatch watch;
   try {
     for (size_t i = 0; i < rows.size() && !result.interrupted; ++i) {
@@ -295,7 +285,7 @@ SweepResult run_here(const SweepPlan& plan, const std::vector<StudyRow>& rows,
   } catch (...) {
     progress.clear();
     // The records so far are on disk; writes their tables if possible.
-    write_tables(plan, result.records);
+    write_tables(sweep, result.records);
     throw;
   }
   progress.clear();
@@ -314,31 +304,33 @@ FreshArguments::~FreshArguments() {
   fresh_arguments().clear();
 }
 
-SweepResult run_sweep(const std::vector<StudyRow>& rows, const SweepPlan& plan) {
+SweepResult run_sweep(const std::vector<StudyRow>& rows, const StudyRun& run, const Study& study) {
+  const Sweep sweep{.rows = rows, .run = run, .study = study};
+  const SharedFlags& flags = study.shared;
   if (SweepGroup* group = SweepGroup::current(); group && group->is_expecting()) {
-    note_expected(*group, plan, rows);
+    note_expected(*group, sweep);
     return {};
   }
   // Reports unusable names and files before hours of measuring, and before earlier results are
   // renamed.
-  refuse_same_files(files_of(plan));
-  const std::vector<FileDescriptor> outputs = check_output(plan.output);
-  check_beside(plan.records);
+  refuse_same_files(files_of(sweep));
+  const std::vector<FileDescriptor> outputs = check_output(flags.output);
+  check_beside(sweep.records);
   std::optional<History> history;
-  if (!plan.baseline.name.empty()) {
-    check_baseline_name(plan.baseline.name);
-    history.emplace(History::file_in(plan.baseline.results_dir), Database::Open::create);
+  if (!flags.save_baseline.empty()) {
+    check_baseline_name(flags.save_baseline);
+    history.emplace(History::file_in(flags.results_dir), Database::Open::create);
   }
-  const std::map<std::string, Record> kept = records_to_keep(plan, rows);
-  if (!plan.resume) rename_earlier_results(plan.records);
-  ResultsFile file(plan.records);
+  const std::map<std::string, Record> kept = records_to_keep(sweep);
+  if (!flags.resume) rename_earlier_results(sweep.records);
+  ResultsFile file(sweep.records);
   if (file.repair()) say("{}", *file.repair());
   SweepResult result =
-      plan.runs > 1 ? run_in_fresh_processes(plan, file) : run_here(plan, rows, kept, file);
+      flags.runs > 1 ? run_in_fresh_processes(flags.runs, file) : run_here(sweep, kept, file);
   if (history && !result.interrupted && !result.records.empty())
-    save_baseline(*history, plan.baseline.name, result.records, plan.baseline.results_dir);
+    save_baseline(*history, flags.save_baseline, result.records, flags.results_dir);
   result.records = runs_merged(result.records);
-  result.unwritten = write_tables(plan, result.records);
+  result.unwritten = write_tables(sweep, result.records);
   return result;
 }
 

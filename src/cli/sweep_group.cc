@@ -54,4 +54,12 @@ bool sweep_interrupted() {
   return interrupted();
 }
 
+void show_stage(const std::string& what) {
+  if (current_group) current_group->progress().stage(what);
+}
+
+void hide_progress() {
+  if (current_group) current_group->progress().hide();
+}
+
 }  // namespace ridgeline

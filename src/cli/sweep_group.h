@@ -46,5 +46,8 @@ class SweepGroup {
 
 // Whether to stop; polled between samples. Also updates the progress line.
 bool sweep_interrupted();
+// Shows what the current row does; nothing between rows. hide_progress() hides the line until then.
+void show_stage(const std::string& what);
+void hide_progress();
 
 }  // namespace ridgeline

@@ -83,6 +83,7 @@ void Progress::begin(size_t index, const std::string& label) {
 }
 
 void Progress::stage(const std::string& what) {
+  if (label_.empty()) return;
   stage_ = what;
   show();
 }
@@ -121,6 +122,7 @@ void Progress::skip(size_t index) {
 
 void Progress::clear() {
   left_.end(options_.now_s());
+  label_.clear();
   hide();
 }
 

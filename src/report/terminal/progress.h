@@ -47,7 +47,7 @@ class Progress {
   void begin(size_t index, const std::string& label);
   void skip(size_t index);
 
-  // Shows what the current step is doing, with the time since it began.
+  // Shows what the current step is doing, with the time since it began; nothing between steps.
   void stage(const std::string& what);
 
   // Updates the line, at most once a second. Called between samples, because a timer thread would
