@@ -270,26 +270,14 @@ void Json::erase(std::string_view key) {
     std::erase_if(*members, [&](const Member& member) { return member.key == key; });
 }
 
-// The range is empty for scalars.
-Json::const_iterator Json::begin() const {
-  if (const Object* members = std::get_if<Object>(&value_)) return {nullptr, members->data()};
+const Json* Json::begin() const {
   const Array* elements = std::get_if<Array>(&value_);
-  return {elements ? elements->data() : nullptr, nullptr};
+  return elements ? elements->data() : nullptr;
 }
 
-Json::const_iterator Json::end() const {
-  if (const Object* members = std::get_if<Object>(&value_))
-    return {nullptr, members->data() + members->size()};
+const Json* Json::end() const {
   const Array* elements = std::get_if<Array>(&value_);
-  return {elements ? elements->data() + elements->size() : nullptr, nullptr};
-}
-
-Json::const_iterator Json::find(std::string_view key) const {
-  const Object* members = std::get_if<Object>(&value_);
-  if (!members) return end();
-  const auto found = std::find_if(members->begin(), members->end(),
-                                  [&](const Member& member) { return member.key == key; });
-  return {nullptr, members->data() + (found - members->begin())};
+  return elements ? elements->data() + elements->size() : nullptr;
 }
 
 const Json::Object& Json::items() const {

@@ -97,7 +97,7 @@ class Json {
   T get() const;
   const std::string& text() const;
 
-  // ---- arrays and objects; iteration over other values visits nothing.
+  // ---- arrays and objects.
 
   size_t size() const;  // 0 for null, 1 for other scalars
   bool empty() const { return size() == 0; }
@@ -134,12 +134,10 @@ class Json {
   void update(const Json& other);  // adds or replaces the members of `other`
   void erase(std::string_view key);
 
-  // Elements of an array, or members of an object with their keys.
-  class const_iterator;
-  const_iterator begin() const;
-  const_iterator end() const;
-  const_iterator find(std::string_view key) const;
-  // for (const auto& [key, value] : json.items())
+  // The elements of an array; other values have none.
+  const Json* begin() const;
+  const Json* end() const;
+  // for (const auto& [key, value] : json.items()); empty for all but objects.
   const Object& items() const;
 
   // One line, or one line per element if indented; invalid UTF-8 is replaced.
@@ -178,27 +176,6 @@ template <class T, size_t N>
 Json::Json(const std::array<T, N>& elements) : Json(array()) {
   for (const T& element : elements) push_back(Json(element));
 }
-
-class Json::const_iterator {
- public:
-  const_iterator(const Json* element, const Member* member) : element_(element), member_(member) {}
-  const Json& operator*() const { return member_ ? member_->value : *element_; }
-  const Json* operator->() const { return &**this; }
-  const std::string& key() const { return member_->key; }
-  const Json& value() const { return **this; }
-  const_iterator& operator++() {
-    if (member_)
-      ++member_;
-    else
-      ++element_;
-    return *this;
-  }
-  bool operator==(const const_iterator&) const = default;
-
- private:
-  const Json* element_;
-  const Member* member_;  // null: elements of an array
-};
 
 template <std::integral T>
 Json::Json(T value)

@@ -39,7 +39,7 @@ bool holds(const std::string& condition, const Record& record) {
                             printable(condition, 60)));
   const std::string key = condition.substr(0, equals), value = condition.substr(equals + 1);
   for (const Json* part : {&record.workload, &record.settings})
-    if (const auto found = part->find(key); found != part->end())
+    if (const Json* found = part->find_key(key))
       return value == (found->is_string() ? found->get<std::string>() : found->dump());
   return false;
 }

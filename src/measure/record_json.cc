@@ -146,14 +146,13 @@ class Reader {
       throw mismatch_at(path, in, Named<Element> ? "an object" : "an array");
     out.clear();
     out.reserve(in.size());
-    for (auto item = in.begin(); item != in.end(); ++item) {
-      Element& element = out.emplace_back();
-      if constexpr (Named<Element>) {
-        element.name = item.key();
-        read(*item, element, join(path, item.key()));
-      } else {
-        read(*item, element, path);
+    if constexpr (Named<Element>) {
+      for (const auto& [key, value] : in.items()) {
+        out.emplace_back().name = key;
+        read(value, out.back(), join(path, key));
       }
+    } else {
+      for (const Json& element : in) read(element, out.emplace_back(), path);
     }
   }
 

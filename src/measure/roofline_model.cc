@@ -14,9 +14,8 @@ namespace ridgeline {
 namespace {
 
 double number_at(const Json& object, const char* key) {
-  if (!object.is_object()) return 0;
-  const auto found = object.find(key);
-  if (found == object.end() || !found->is_number()) return 0;
+  const Json* found = object.find_key(key);
+  if (!found || !found->is_number()) return 0;
   const double value = found->get<double>();
   return std::isfinite(value) && value > 0 ? value : 0;
 }

@@ -24,10 +24,10 @@ std::string describe(const Record& record) {
 std::string setting_difference(const Record& base, const Record& next) {
   const bool same_kind = base.implementation == next.implementation;
   for (const auto& [key, value] : base.settings.items()) {
-    const auto other = next.settings.find(key);
-    if (other == next.settings.end() ? same_kind : *other != value)
+    const Json* other = next.settings.find_key(key);
+    if (other ? *other != value : same_kind)
       return fmt::format("{} {} against {}", printable(key, 40), value_text(value),
-                         other == next.settings.end() ? "none" : value_text(*other));
+                         other ? value_text(*other) : "none");
   }
   for (const auto& [key, value] : next.settings.items())
     if (same_kind && !base.settings.contains(key))

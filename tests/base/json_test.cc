@@ -90,9 +90,9 @@ TEST(Json, StreamedMembersAreHandedOverAndNotKept) {
 TEST(Json, ElementsAndMembersAreWalkedOver) {
   int sum = 0;
   for (const Json& element : Json::parse("[1,2,3]")) sum += element.get<int>();
-  for (const Json& member : Json::parse(R"({"a":4})")) sum += member.get<int>();
-  const Json object = {{"k", 5}};
+  const Json object = {{"k", 9}};
   for (const auto& [key, value] : object.items()) sum += key == "k" ? value.get<int>() : 100;
+  for (const Json& none : object) sum += static_cast<int>(none.size()) + 1000;
   for (const Json& none : Json("text")) sum += static_cast<int>(none.size()) + 1000;
   EXPECT_EQ(sum, 15);
 }

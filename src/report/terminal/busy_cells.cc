@@ -18,7 +18,7 @@ std::optional<double> busy_ms(const Record* record, std::string_view series) {
 
 std::string host_bound_cell(const Record* record, std::string_view series) {
   if (!busy_ms(record, series)) return {};
-  return text_of(*record->metrics->find(series), "host_bound");
+  return text_of(*record->metrics->find_key(series), "host_bound");
 }
 
 bool is_host_bound(const Record* record, std::string_view series) {

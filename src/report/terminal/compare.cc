@@ -34,8 +34,8 @@ void add_keys(std::vector<Identity>& columns, const Comparison& comparison, Json
           keys.push_back(key);
   for (const std::string& key : keys)
     columns.push_back({printable(key, kMaxText), [key, part](const Record& record) {
-                         const auto found = (record.*part).find(key);
-                         return found == (record.*part).end() ? std::string() : value_text(*found);
+                         const Json* found = (record.*part).find_key(key);
+                         return found ? value_text(*found) : std::string();
                        }});
 }
 

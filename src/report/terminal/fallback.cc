@@ -7,10 +7,9 @@ constexpr const char* kReason = "ran_eagerly_because";
 
 // Searches nested objects, too: studies with several scenarios have metrics for each.
 std::string reason_in(const Json& metrics) {
-  if (!metrics.is_object()) return {};
-  if (const auto found = metrics.find(kReason); found != metrics.end() && found->is_string())
-    return found->get<std::string>();
-  for (const Json& part : metrics)
+  if (const Json* found = metrics.find_key(kReason); found && found->is_string())
+    return found->text();
+  for (const auto& [name, part] : metrics.items())
     if (const std::string reason = reason_in(part); !reason.empty()) return reason;
   return {};
 }

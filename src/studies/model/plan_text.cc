@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "measure/record_values.h"
 #include "studies/device_facts.h"
 #include "studies/model/row.h"
 
@@ -12,11 +13,9 @@ namespace {
 // ", peak memory 1.00 GiB"; records come from files, so every value is checked.
 std::string measured_peak(const Record& record, std::string_view series) {
   const Json all = record.metrics.value_or(Json::object());
-  const auto of = all.find(series);
-  if (of == all.end() || !of->is_object()) return {};
-  const auto peak = of->find("peak_bytes");
-  if (peak == of->end() || !peak->is_number_integer()) return {};
-  return ", peak memory " + to_string(Bytes{peak->get<int64_t>()});
+  const Json* of = all.find_key(series);
+  const std::optional<int64_t> peak = of ? positive_at(*of, "peak_bytes") : std::nullopt;
+  return peak ? ", peak memory " + to_string(Bytes{*peak}) : std::string();
 }
 
 // A lower bound for the kernels' time, run one after another under these peaks; 0: not known.

@@ -144,10 +144,9 @@ Chart speedups_chart(const ReportContext& context, const ModelGroup& group,
 const Json* at_peak_of(const Record& record) {
   if (!record.metrics || !record.metrics->is_object()) return nullptr;
   for (size_t i = kNamedScenarios.size(); i-- > 0;) {
-    const auto of = record.metrics->find(kNamedScenarios[i].series);
-    if (of == record.metrics->end() || !of->is_object()) continue;
-    const auto at_peak = of->find("at_peak");
-    if (at_peak != of->end() && at_peak->is_object()) return &*at_peak;
+    const Json* of = record.metrics->find_key(kNamedScenarios[i].series);
+    const Json* at_peak = of ? of->find_key("at_peak") : nullptr;
+    if (at_peak && at_peak->is_object()) return at_peak;
   }
   return nullptr;
 }

@@ -18,8 +18,8 @@ namespace {
 
 bool has_saved(const Record& record, Scenario scenario, const char* what) {
   const Json metrics = record.metrics.value_or(Json::object());
-  const auto of = metrics.find(info(scenario).series);
-  return of != metrics.end() && of->contains(what);
+  const Json* of = metrics.find_key(info(scenario).series);
+  return of && of->contains(what);
 }
 
 class Model final : public Study {

@@ -153,8 +153,8 @@ bool was_asked_for(const Record* record, std::string_view series) {
 }
 
 std::string millions(const Json& workload) {
-  const auto found = workload.find("num_params");
-  if (found == workload.end() || !found->is_number()) return {};
+  const Json* found = workload.find_key("num_params");
+  if (!found || !found->is_number()) return {};
   return fmt::format("{:.2f}", found->get<double>() / 1e6);
 }
 

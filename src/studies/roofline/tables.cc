@@ -11,10 +11,8 @@ namespace ridgeline {
 namespace {
 
 std::string number_at(const Json& object, const std::string& key) {
-  if (!object.is_object()) return {};
-  const auto found = object.find(key);
-  return found != object.end() && found->is_number() ? fmt::format("{:.6g}", found->get<double>())
-                                                     : std::string();
+  const Json* found = object.find_key(key);
+  return found && found->is_number() ? fmt::format("{:.6g}", found->get<double>()) : std::string();
 }
 
 std::string share(double part, double whole) {
