@@ -163,11 +163,6 @@ void check_beside(const fs::path& records) {
   const FileDescriptor pipe = check_writable(csv);
 }
 
-std::vector<std::string>& fresh_arguments() {
-  static std::vector<std::string> arguments;
-  return arguments;
-}
-
 // The command line of this process without --runs and the flags for outputs, plus the fresh
 // arguments.
 Command own_command() {
@@ -297,11 +292,9 @@ SweepResult run_here(const Sweep& sweep, const std::map<std::string, Record>& ke
 
 }  // namespace
 
-FreshArguments::FreshArguments(std::vector<std::string> arguments) {
-  fresh_arguments() = std::move(arguments);
-}
-FreshArguments::~FreshArguments() {
-  fresh_arguments().clear();
+std::vector<std::string>& fresh_arguments() {
+  static std::vector<std::string> arguments;
+  return arguments;
 }
 
 SweepResult run_sweep(const std::vector<StudyRow>& rows, const StudyRun& run, const Study& study) {

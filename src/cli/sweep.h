@@ -15,15 +15,9 @@ namespace ridgeline {
 // path: the second write would destroy the first.
 void refuse_same_files(const std::vector<WrittenFile>& files);
 
-// During its scope the fresh processes of --runs get these further arguments, so that each process
-// of a command with several sweeps runs one of them.
-class FreshArguments {
- public:
-  explicit FreshArguments(std::vector<std::string> arguments);
-  ~FreshArguments();
-  FreshArguments(const FreshArguments&) = delete;
-  FreshArguments& operator=(const FreshArguments&) = delete;
-};
+// Further arguments of the fresh processes of --runs, so that each process of a command with
+// several sweeps runs one of them.
+std::vector<std::string>& fresh_arguments();
 
 struct SweepResult {
   std::vector<Record> records;  // kept and new, in row order; several runs merged

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "base/at_end.h"
 #include "base/error.h"
 #include "base/file_io.h"
 #include "base/print.h"
@@ -150,7 +151,8 @@ class WholeStudy {
     ridgeline::print("{}\n== ridgeline {} {}\n", part.said, info.name,
                      fmt::join(part.declared->flags.changed(), " "));
     std::fflush(stdout);
-    const FreshArguments fresh({"--only", std::string(info.name)});
+    fresh_arguments() = {"--only", std::string(info.name)};
+    const AtEnd reset([] { fresh_arguments().clear(); });
     try {
       return run_study(info, *part.declared->study, folder_of(info));
     } catch (const Error& error) {

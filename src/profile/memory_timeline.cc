@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "base/at_end.h"
 #include "runtime/scratch.h"
 
 namespace ridgeline {
@@ -136,18 +137,6 @@ class EventNotes : public KernelObserver {
 
  private:
   const Ledger& ledger_;
-};
-
-// Makes a ledger keep its events during the scope.
-class KeptEvents {
- public:
-  explicit KeptEvents(Ledger& ledger) : ledger_(ledger) { ledger_.keep_events(true); }
-  ~KeptEvents() { ledger_.keep_events(false); }
-  KeptEvents(const KeptEvents&) = delete;
-  KeptEvents& operator=(const KeptEvents&) = delete;
-
- private:
-  Ledger& ledger_;
 };
 
 // Matches the ledger's events with the predicted ones.
@@ -327,20 +316,6 @@ Bytes predicted_peak(const Executable& executable, size_t stages) {
   return std::ranges::max(std::span(live).first(end));
 }
 
-// Sets an observer during the scope.
-class Observed {
- public:
-  Observed(Executable& executable, KernelObserver* observer) : executable_(executable) {
-    executable_.set_observer(observer);
-  }
-  ~Observed() { executable_.set_observer(nullptr); }
-  Observed(const Observed&) = delete;
-  Observed& operator=(const Observed&) = delete;
-
- private:
-  Executable& executable_;
-};
-
 void run_stages(Executable& executable, Device& device, size_t stages) {
   const size_t all = executable.graph().stages().size();
   if (stages >= all)
@@ -369,8 +344,12 @@ MemoryTimeline measure_memory(Executable& executable, Device& device, size_t sta
     EventNotes notes(ledger);
     const size_t first = ledger.events().size();
     {
-      const KeptEvents kept(ledger);
-      const Observed observed(executable, &notes);
+      ledger.keep_events(true);
+      executable.set_observer(&notes);
+      const AtEnd detach([&] {
+        executable.set_observer(nullptr);
+        ledger.keep_events(false);
+      });
       run_stages(executable, device, stages);
     }
     for (EventNotes::Note& note : notes.notes) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "base/at_end.h"
 #include "base/clock.h"
 #include "measure/rank_interval.h"
 
@@ -164,41 +165,26 @@ void find_imbalance(Profile& profile) {
   }
 }
 
-// Sets the observer and the recording of thread spans, and resets both at the end of the scope.
-class Attached {
- public:
-  Attached(Executable& executable, Device& device, CallLog& log)
-      : executable_(executable), pool_(device.host_threads()) {
-    executable_.set_observer(&log);
-  }
-  ~Attached() {
-    executable_.set_observer(nullptr);
-    if (pool_) pool_->set_spans(nullptr);
-  }
-  void watch_threads(std::vector<std::vector<ThreadSpan>>& spans) {
-    if (pool_) pool_->set_spans(&spans);
-  }
-
- private:
-  Executable& executable_;
-  ThreadPool* pool_;
-};
-
 // Runs the steps of the schedule and records those that are kept. Returns the time of the first
 // mark.
 int64_t record_steps(Profile& profile, Executable& executable, Device& device,
                      ActivityTracer* tracer, CallLog& log, const ProfileSchedule& schedule,
                      const std::function<void()>& run) {
   std::optional<CpuEvents> cpu;
-  if (!device.has_queue() && device.host_threads()) cpu.emplace(*device.host_threads());
+  ThreadPool* pool = device.host_threads();
+  if (!device.has_queue() && pool) cpu.emplace(*pool);
   int64_t origin_ns = 0;
-  Attached attached(executable, device, log);
+  executable.set_observer(&log);
+  const AtEnd detach([&] {
+    executable.set_observer(nullptr);
+    if (pool) pool->set_spans(nullptr);
+  });
   for (int number = 0; number < schedule.steps(); ++number) {
     const bool is_kept = number >= schedule.wait + schedule.warmup;
     if (number == schedule.wait + schedule.warmup) {
       device.synchronize();
       if (tracer) tracer->take();
-      attached.watch_threads(profile.threads);
+      if (pool) pool->set_spans(&profile.threads);
       if (cpu) cpu->start();
       origin_ns = log.now_ns();
       if (log.places_events()) device.mark();
