@@ -2,57 +2,12 @@
 
 #include <condition_variable>
 #include <deque>
-#include <exception>
 #include <mutex>
 #include <thread>
 
 #include "base/clock.h"
 
 namespace ridgeline {
-
-struct HostEvent::State {
-  mutable std::mutex mutex;
-  std::condition_variable changed;
-  bool done = false;
-  std::optional<EventSpan> span;
-  std::exception_ptr failure;
-};
-
-HostEvent::HostEvent() : state_(std::make_unique<State>()) {}
-HostEvent::~HostEvent() = default;
-
-void HostEvent::wait() {
-  std::unique_lock lock(state_->mutex);
-  state_->changed.wait(lock, [&] { return state_->done; });
-  if (state_->failure) std::rethrow_exception(state_->failure);
-}
-
-bool HostEvent::is_done() const {
-  const std::lock_guard lock(state_->mutex);
-  return state_->done;
-}
-
-std::optional<EventSpan> HostEvent::span() const {
-  const std::lock_guard lock(state_->mutex);
-  return state_->span;
-}
-
-void HostEvent::set_span(EventSpan span) {
-  const std::lock_guard lock(state_->mutex);
-  state_->span = span;
-}
-
-void HostEvent::set() {
-  fail(nullptr);
-}
-
-void HostEvent::fail(std::exception_ptr why) {
-  const std::lock_guard lock(state_->mutex);
-  state_->done = true;
-  state_->failure = std::move(why);
-  state_->changed.notify_all();
-}
-
 namespace {
 
 class HostCommunicator final : public Communicator {
@@ -136,7 +91,10 @@ class HostCommunicator final : public Communicator {
       } catch (...) {
         failure = failure_ = std::current_exception();
       }
-      next.done->fail(failure);
+      if (failure)
+        next.done->fail(failure);
+      else
+        next.done->set();
       lock.lock();
       busy_ = false;
       changed_.notify_all();

@@ -2,7 +2,12 @@
 // asynchronously.
 #pragma once
 
+#include <chrono>
+#include <exception>
+#include <future>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "dist/activity.h"
 #include "dist/communicator.h"
@@ -22,21 +27,22 @@ class HostBackend {
 std::unique_ptr<Communicator> make_host_communicator(std::unique_ptr<HostBackend> backend,
                                                      RankActivity* activity = nullptr);
 
-// An event that a host thread sets.
+// An event that a host thread sets once.
 class HostEvent final : public Event {
  public:
-  HostEvent();
-  ~HostEvent() override;
-  void wait() override;
-  bool is_done() const override;
-  std::optional<EventSpan> span() const override;
-  void set();
-  void set_span(EventSpan span);  // before set() or fail()
-  void fail(std::exception_ptr why);
+  void wait() override { done_.get(); }
+  bool is_done() const override {
+    return done_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  }
+  std::optional<EventSpan> span() const override { return is_done() ? span_ : std::nullopt; }
+  void set_span(EventSpan span) { span_ = span; }  // before set() or fail()
+  void set() { promise_.set_value(); }
+  void fail(std::exception_ptr why) { promise_.set_exception(std::move(why)); }
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  std::promise<void> promise_;
+  std::shared_future<void> done_ = promise_.get_future();
+  std::optional<EventSpan> span_;
 };
 
 }  // namespace ridgeline
