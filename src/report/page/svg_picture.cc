@@ -211,8 +211,7 @@ void SvgPicture::whisker_along(double low, double high, double y) {
 }
 
 void SvgPicture::keep_clear(double x, double y) {
-  constexpr double kReach = 5;  // of a mark
-  taken_.push_back({x - kReach, y - kReach, x + kReach, y + kReach});
+  taken_.push_back(SvgBox::around(x, y, 5));
 }
 
 bool SvgPicture::crosses_label(double x, double y, const SvgBox& place) const {
@@ -220,10 +219,7 @@ bool SvgPicture::crosses_label(double x, double y, const SvgBox& place) const {
   const double end_x = std::clamp(x, place.x1, place.x2), end_y = std::clamp(y, place.y1, place.y2);
   for (int i = 0; i <= kSteps; ++i) {
     const double at_x = x + (end_x - x) * i / kSteps, at_y = y + (end_y - y) * i / kSteps;
-    if (std::ranges::any_of(labels_, [&](const SvgBox& label) {
-          return at_x > label.x1 && at_x < label.x2 && at_y > label.y1 && at_y < label.y2;
-        }))
-      return true;
+    if (SvgBox::around(at_x, at_y, 0).overlaps(labels_)) return true;
   }
   return false;
 }
@@ -241,14 +237,9 @@ void SvgPicture::label(double x, double y, const std::string& text, const SvgBox
                              {x + away / 2, y + away, x + away / 2 + width, y + away + height},
                              {x - away / 2 - width, y + away, x - away / 2, y + away + height}};
     for (const SvgBox& place : places) {
-      if (place.x1 < within.x1 || place.x2 > within.x2 || place.y1 < within.y1 ||
-          place.y2 > within.y2)
+      if (!place.is_inside(within) || place.overlaps(taken_) ||
+          (away > 8 && crosses_label(x, y, place)))
         continue;
-      const bool is_free = std::none_of(taken_.begin(), taken_.end(), [&](const SvgBox& other) {
-        return place.x1 < other.x2 && other.x1 < place.x2 && place.y1 < other.y2 &&
-               other.y1 < place.y2;
-      });
-      if (!is_free || (away > 8 && crosses_label(x, y, place))) continue;
       taken_.push_back(place);
       labels_.push_back(place);
       // A ring marks the point at which the leader ends, as others may be close.
@@ -272,7 +263,7 @@ void SvgPicture::keep_clear_along(double x1, double y1, double x2, double y2) {
   const int steps = std::max(1, static_cast<int>(std::hypot(x2 - x1, y2 - y1) / kStep));
   for (int i = 0; i <= steps; ++i) {
     const double x = x1 + (x2 - x1) * i / steps, y = y1 + (y2 - y1) * i / steps;
-    taken_.push_back({x - kReach, y - kReach, x + kReach, y + kReach});
+    taken_.push_back(SvgBox::around(x, y, kReach));
   }
 }
 
@@ -291,17 +282,10 @@ void SvgPicture::label_along(const SvgBox& line, const std::string& text, bool a
       const double x = line.x1 + along_x * begin + along_y * away,
                    y = line.y1 + along_y * begin - along_x * away;
       std::vector<SvgBox> boxes;
-      for (double at = 0; at <= width; at += kReach) {
-        const double mid_x = x + along_x * at, mid_y = y + along_y * at;
-        boxes.push_back({mid_x - kReach, mid_y - kReach, mid_x + kReach, mid_y + kReach});
-      }
-      const bool is_free = std::ranges::all_of(boxes, [&](const SvgBox& box) {
-        return box.x1 >= within.x1 && box.x2 <= within.x2 && box.y1 >= within.y1 &&
-               box.y2 <= within.y2 && std::ranges::none_of(taken_, [&](const SvgBox& other) {
-                 return box.x1 < other.x2 && other.x1 < box.x2 && box.y1 < other.y2 &&
-                        other.y1 < box.y2;
-               });
-      });
+      for (double at = 0; at <= width; at += kReach)
+        boxes.push_back(SvgBox::around(x + along_x * at, y + along_y * at, kReach));
+      const bool is_free = std::ranges::all_of(
+          boxes, [&](const SvgBox& box) { return box.is_inside(within) && !box.overlaps(taken_); });
       if (!is_free) continue;
       taken_.insert(taken_.end(), boxes.begin(), boxes.end());
       labels_.insert(labels_.end(), boxes.begin(), boxes.end());

@@ -26,6 +26,21 @@ std::vector<std::string> wrapped_text(const std::string& text, double room, size
 
 struct SvgBox {
   double x1 = 0, y1 = 0, x2 = 0, y2 = 0;
+
+  static SvgBox around(double x, double y, double reach) {
+    return {x - reach, y - reach, x + reach, y + reach};
+  }
+  bool is_inside(const SvgBox& other) const {
+    return x1 >= other.x1 && x2 <= other.x2 && y1 >= other.y1 && y2 <= other.y2;
+  }
+  bool overlaps(const SvgBox& other) const {
+    return x1 < other.x2 && other.x1 < x2 && y1 < other.y2 && other.y1 < y2;
+  }
+  bool overlaps(const std::vector<SvgBox>& others) const {
+    for (const SvgBox& other : others)
+      if (overlaps(other)) return true;
+    return false;
+  }
 };
 
 // Returns a position from 0 at the start of the axis to 1 at its end.

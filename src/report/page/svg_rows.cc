@@ -106,65 +106,40 @@ void draw_value(SvgPicture& picture, double x, double y, const ChartPoint& point
                "font-size=\"11\"");
 }
 
-void draw_lines(SvgPicture& picture, const RowLayout& layout) {
+// Draws the points of every series: a dot or a bar, its interval and its value.
+void draw_points(SvgPicture& picture, const RowLayout& layout) {
   const Chart& chart = layout.chart;
-  const bool is_dots = chart.kind == Chart::Kind::dots;
+  const bool has_lines = has_line_per_series(chart), is_dots = chart.kind == Chart::Kind::dots,
+             is_stacked = chart.kind == Chart::Kind::stacked_bars,
+             has_values = has_lines || chart.kind == Chart::Kind::waterfall;
+  std::vector<double> ends(chart.categories.size(), 0);  // of the stacks
   for (size_t s = 0; s < chart.series.size(); ++s) {
     const ChartSeries& series = chart.series[s];
     picture.begin(series);
     for (const ChartPoint& point : series.points) {
-      const double top = layout.row(point.x) + (layout.is_shared ? (layout.row_height - kLine) / 2
-                                                                 : kLine * static_cast<double>(s));
-      const double middle = top + kLine / 2 - 1, x = layout.along(point.y);
-      double end = x + (is_dots ? 4 : 0);
+      double top = layout.row(point.x), middle = top + kThick / 2;
+      if (has_lines) {
+        top += layout.is_shared ? (layout.row_height - kLine) / 2 : kLine * static_cast<double>(s);
+        middle = top + kLine / 2 - 1;
+      }
+      double& stack = ends.at(static_cast<size_t>(point.x));
+      const double from = has_lines ? layout.left : layout.along(is_stacked ? stack : point.from),
+                   to = layout.along(is_stacked ? stack + point.y : point.y);
+      stack += point.y;
       if (is_dots) {
         ChartSeries dot = series;
         if (dot.mark == ChartSeries::Mark::line_and_points) dot.mark = ChartSeries::Mark::points;
-        picture.mark(x, middle, dot, &point);
+        picture.mark(to, middle, dot, &point);
       } else {
-        picture.bar(layout.left, top, x - layout.left, kLine - 3, &point);
+        picture.bar(std::min(from, to), top, std::abs(to - from) - (is_stacked ? 1 : 0),
+                    has_lines ? kLine - 3 : kThick, &point);
       }
+      double end = std::max(from, to) + (is_dots ? 4 : 0);
       if (point.has_interval()) {
         picture.whisker_along(layout.along(point.low), layout.along(point.high), middle);
         end = std::max(end, layout.along(point.high));
       }
-      draw_value(picture, end, middle + 4, point);
-    }
-    picture.end();
-  }
-}
-
-void draw_stacks(SvgPicture& picture, const RowLayout& layout) {
-  std::vector<double> ends(layout.chart.categories.size(), 0);
-  for (const ChartSeries& series : layout.chart.series) {
-    picture.begin(series);
-    for (const ChartPoint& point : series.points) {
-      double& end = ends.at(static_cast<size_t>(point.x));
-      const double from = layout.along(end), to = layout.along(end + point.y);
-      picture.bar(from, layout.row(point.x), to - from - 1, kThick, &point);
-      if (point.has_interval())
-        picture.whisker_along(layout.along(point.low), layout.along(point.high),
-                              layout.row(point.x) + kThick / 2);
-      end += point.y;
-    }
-    picture.end();
-  }
-}
-
-void draw_floating(SvgPicture& picture, const RowLayout& layout) {
-  const bool is_waterfall = layout.chart.kind == Chart::Kind::waterfall;
-  for (const ChartSeries& series : layout.chart.series) {
-    picture.begin(series);
-    for (const ChartPoint& point : series.points) {
-      const double a = layout.along(point.from), b = layout.along(point.y);
-      const double row = layout.row(point.x);
-      picture.bar(std::min(a, b), row, std::abs(b - a), kThick, &point);
-      if (point.has_interval())
-        picture.whisker_along(layout.along(point.low), layout.along(point.high), row + kThick / 2);
-      if (is_waterfall) {
-        const double high = point.has_interval() ? layout.along(point.high) : 0;
-        draw_value(picture, std::max({a, b, high}), row + kThick / 2 + 4, point);
-      }
+      if (has_values) draw_value(picture, end, middle + 4, point);
     }
     picture.end();
   }
@@ -176,12 +151,7 @@ std::string rows_svg(const Chart& chart, const SvgFrame& frame, const std::strin
   SvgPicture picture(frame);
   const RowLayout layout = layout_of(chart, frame, picture.head(chart, caption));
   draw_frame(picture, layout);
-  if (has_line_per_series(chart))
-    draw_lines(picture, layout);
-  else if (chart.kind == Chart::Kind::stacked_bars)
-    draw_stacks(picture, layout);
-  else
-    draw_floating(picture, layout);
+  draw_points(picture, layout);
   const double bottom = layout.bottom();
   picture.title_of_axis(layout.left, layout.right, bottom + 40, chart.y);
   return picture.finish(chart, bottom + 58);
