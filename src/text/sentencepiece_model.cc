@@ -77,26 +77,12 @@ struct Trainer {
 // Ignores most fields, which describe how the model was trained, not how it is used.
 void read_trainer(std::string_view message, Trainer& trainer, SentencePieceModel& model) {
   for_each_field(message, [&](const ProtobufField& field) {
-    switch (field.number) {
-      case kModelType:
-        trainer.model_type = field.varint();
-        break;
-      case kWhitespaceAsSuffix:
-        model.whitespace_as_suffix = field.boolean();
-        break;
-      case kByteFallback:
-        model.byte_fallback = field.boolean();
-        break;
-      case kUnknownSurface:
-        model.vocabulary.unknown_surface = field.bytes();
-        break;
-      case kBosPiece:
-        trainer.bos = field.bytes();
-        break;
-      case kEosPiece:
-        trainer.eos = field.bytes();
-        break;
-    }
+    if (field.number == kModelType) trainer.model_type = field.varint();
+    if (field.number == kWhitespaceAsSuffix) model.whitespace_as_suffix = field.boolean();
+    if (field.number == kByteFallback) model.byte_fallback = field.boolean();
+    if (field.number == kUnknownSurface) model.vocabulary.unknown_surface = field.bytes();
+    if (field.number == kBosPiece) trainer.bos = field.bytes();
+    if (field.number == kEosPiece) trainer.eos = field.bytes();
   });
 }
 
@@ -104,27 +90,12 @@ void read_normalizer(std::string_view message, SentencePieceModel& model) {
   std::string name = "of its own";
   bool has_map = false;
   for_each_field(message, [&](const ProtobufField& field) {
-    switch (field.number) {
-      case kName:
-        name = field.bytes();
-        break;
-      case kCharsMap:
-        has_map = !field.bytes().empty();
-        break;
-      case kAddDummyPrefix:
-        model.add_dummy_prefix = field.boolean();
-        break;
-      case kRemoveExtraWhitespaces:
-        model.remove_extra_whitespaces = field.boolean();
-        break;
-      case kEscapeWhitespaces:
-        model.escape_whitespaces = field.boolean();
-        break;
-      case kRules:
-        break;
-      default:
-        throw not_known("its normalizer", field);
-    }
+    if (field.number == kName) name = field.bytes();
+    if (field.number == kCharsMap) has_map = !field.bytes().empty();
+    if (field.number == kAddDummyPrefix) model.add_dummy_prefix = field.boolean();
+    if (field.number == kRemoveExtraWhitespaces) model.remove_extra_whitespaces = field.boolean();
+    if (field.number == kEscapeWhitespaces) model.escape_whitespaces = field.boolean();
+    if (field.number > kRules) throw not_known("its normalizer", field);
   });
   if (has_map)
     throw not_here(fmt::format("normalizes characters by a map ('{}'), expected 'identity'",
@@ -165,25 +136,12 @@ SentencePieceModel read_sentencepiece_model(std::string_view bytes) {
   model.vocabulary.unknown_surface = " \xe2\x81\x87 ";
   Trainer trainer;
   for_each_field(bytes, [&](const ProtobufField& field) {
-    switch (field.number) {
-      case kPieces:
-        model.vocabulary.pieces.push_back(read_piece(field.bytes()));
-        break;
-      case kTrainer:
-        read_trainer(field.bytes(), trainer, model);
-        break;
-      case kNormalizer:
-        read_normalizer(field.bytes(), model);
-        break;
-      case kSelfTest:
-        field.bytes();
-        break;
-      case kDenormalizer:
-        refuse_denormalizer(field.bytes());
-        break;
-      default:
-        throw not_known("the model", field);
-    }
+    if (field.number == kPieces) model.vocabulary.pieces.push_back(read_piece(field.bytes()));
+    if (field.number == kTrainer) read_trainer(field.bytes(), trainer, model);
+    if (field.number == kNormalizer) read_normalizer(field.bytes(), model);
+    if (field.number == kSelfTest) field.bytes();  // throws if it is none
+    if (field.number == kDenormalizer) refuse_denormalizer(field.bytes());
+    if (field.number > kDenormalizer) throw not_known("the model", field);
   });
   constexpr uint64_t kBpe = 2;
   constexpr const char* kTypes[] = {"unigram", "BPE", "word", "character"};
