@@ -17,7 +17,8 @@
 namespace ridgeline {
 namespace {
 
-constexpr double kMaxTurnSamples = 200;
+// A turn takes as many samples as fill this time on the slower side, at least one.
+constexpr double kTurnMs = 4, kMaxTurnSamples = 200;
 constexpr double kMinQuads = 2, kMaxQuads = 40;
 // Many short rounds limit the weight of an outlier on a busy machine: a round gets about
 // 1 / kRoundsInBudget of a row's time budget.
@@ -133,8 +134,8 @@ class Round {
     LedProgram& second = base_first_ ? *next_ : *base_;
     const double first_ms = warm_up(first), second_ms = warm_up(second);
     // The same number of samples on both sides, because the minimum falls with their number.
-    const double samples_each = std::clamp(
-        std::ceil(options_.turn_ms / std::max(first_ms, second_ms)), 1.0, kMaxTurnSamples);
+    const double samples_each =
+        std::clamp(std::ceil(kTurnMs / std::max(first_ms, second_ms)), 1.0, kMaxTurnSamples);
     const double quad_ms = 2 * samples_each * (first_ms + second_ms);
     const double share_s = options_.rounds.time_budget_s / kRoundsInBudget;
     const double round_ms = std::min(options_.round_ms, 1e3 * share_s);

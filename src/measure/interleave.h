@@ -20,9 +20,7 @@ namespace ridgeline {
 
 struct InterleaveOptions {
   RoundOptions rounds = {};
-  // A turn takes as many samples as fill turn_ms on the slower side, at least one. A round takes as
-  // many quads of a row as fill round_ms, 2 to 40.
-  double turn_ms = 4, round_ms = 250;
+  double round_ms = 250;  // a round takes as many quads of a row as fill it, 2 to 40
   std::function<bool()> interrupted = {};
   // Called before each measurement with the round (0 for the check) and the row, from 0.
   std::function<void(int round, size_t row)> progress = {};

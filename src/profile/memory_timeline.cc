@@ -330,7 +330,7 @@ void run_stages(Executable& executable, Device& device, size_t stages) {
 MemoryTimeline predict_memory(const Executable& executable, const Device& device, size_t stages) {
   MemoryTimeline timeline = executable.plan() ? planned_timeline(executable, stages)
                                               : eager_prediction(executable, device, stages);
-  timeline.predicted_peak = timeline.ledger_peak = predicted_peak(executable, stages);
+  timeline.predicted_peak = predicted_peak(executable, stages);
   return timeline;
 }
 
@@ -360,7 +360,6 @@ MemoryTimeline measure_memory(Executable& executable, Device& device, size_t sta
     walk.walk(std::span(ledger.events()).subspan(first), notes.notes);
     timeline = walk.take();
   }
-  timeline.ledger_peak = ledger.peak();
   timeline.predicted_peak = predicted_peak(executable, stages);
   return timeline;
 }

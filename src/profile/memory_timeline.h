@@ -45,7 +45,6 @@ struct MemoryTimeline {
   std::vector<std::string> phases;  // "forward", "backward", "optimizer"
   size_t inputs = 0;                // number of events of inputs
   size_t peak_event = 0;            // the first with the most live bytes
-  Bytes ledger_peak;                // of all memory of the device, over the whole run
   Bytes predicted_peak;
   // Tensors of a plan lie in one arena, possibly with gaps. The ledger knows only the whole arena;
   // the events are those inside it.

@@ -6,15 +6,15 @@
 #include <map>
 #include <set>
 
-#include "base/closest.h"
+#include "base/enum_names.h"
 #include "base/sort_by.h"
 #include "graph/scope.h"
 
 namespace ridgeline {
 namespace {
 
-constexpr std::string_view kFoldNames[] = {"phase",       "category", "scope",
-                                           "layer_scope", "kernel",   "node"};
+constexpr EnumNames<FoldBy, FoldBy::node> kFoldNames("phase", "category", "scope", "layer_scope",
+                                                     "kernel", "node");
 
 std::string key_of(const Profile& profile, const Invocation& each, FoldBy by) {
   switch (by) {
@@ -88,15 +88,7 @@ std::string_view Profile::scope(const Invocation& each) const {
 }
 
 std::string_view name(FoldBy by) {
-  return kFoldNames[static_cast<size_t>(by)];
-}
-
-FoldBy parse_fold_by(std::string_view wanted) {
-  const auto found = std::ranges::find(kFoldNames, wanted);
-  if (found == std::end(kFoldNames))
-    throw unknown_name(wanted, {.what = "a way to fold a profile",
-                                .names = {std::begin(kFoldNames), std::end(kFoldNames)}});
-  return static_cast<FoldBy>(found - std::begin(kFoldNames));
+  return kFoldNames[by];
 }
 
 double Fold::mean_us() const {

@@ -78,7 +78,6 @@ struct Profile {
 
 enum class FoldBy : uint8_t { phase, category, scope, layer_scope, kernel, node };
 std::string_view name(FoldBy by);
-FoldBy parse_fold_by(std::string_view name);  // throws a usage error that lists the names
 
 // The sum over all invocations with one key, in all steps of the profile.
 struct Fold {
@@ -112,8 +111,6 @@ struct DeviceTime {
   int64_t overlap_ns = 0;          // their sum less their union
   int64_t waited_for_host_ns = 0;  // idle, with the next work not launched yet
   int64_t own_gaps_ns = 0;         // idle, with the next work already queued
-
-  int64_t waited_ns() const { return span_ns - busy_ns; }
 };
 DeviceTime device_time(const Profile& profile);
 

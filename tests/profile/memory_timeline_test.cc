@@ -30,7 +30,7 @@ TEST(MemoryTimeline, FollowsEveryAllocationBesideItsPrediction) {
     CpuDevice device({.threads = 1});
     const MemoryTimeline timeline =
         measured(training_step(tiny_transformer(), scenario), Mode::vanilla, device);
-    EXPECT_EQ(timeline.peak(), timeline.ledger_peak);
+    EXPECT_EQ(timeline.peak(), device.ledger().peak());
     EXPECT_EQ(timeline.peak(), timeline.predicted_peak);
     for (const MemoryEvent& event : timeline.events)
       ASSERT_EQ(event.live, event.predicted_live)
@@ -64,8 +64,8 @@ TEST(MemoryTimeline, OfAPlanShowsWhatLivesInTheArena) {
   const MemoryTimeline timeline =
       measured(training_step(tiny_transformer()), Mode::compiled, device);
   EXPECT_TRUE(timeline.is_planned);
-  EXPECT_EQ(timeline.ledger_peak, timeline.predicted_peak);
-  EXPECT_LE(timeline.peak(), timeline.ledger_peak);
+  EXPECT_EQ(device.ledger().peak(), timeline.predicted_peak);
+  EXPECT_LE(timeline.peak(), device.ledger().peak());
   size_t scratch = 0, named = 0;
   for (const MemoryEvent& event : timeline.events)
     (timeline.tensors[event.tensor].type.empty() ? scratch : named) += event.is_allocation;
@@ -140,8 +140,8 @@ TEST(MemoryTimeline, OfForwardAloneIsTheBeginningOfTheWhole) {
     testing::fill_inputs(executable, device);
     const MemoryTimeline run = measure_memory(executable, device, 1);
     EXPECT_EQ(run.events.size(), forward.events.size());
-    EXPECT_EQ(run.ledger_peak, forward.predicted_peak);
-    EXPECT_EQ(run.peak() + run.gaps(), run.ledger_peak);
+    EXPECT_EQ(device.ledger().peak(), forward.predicted_peak);
+    EXPECT_EQ(run.peak() + run.gaps(), device.ledger().peak());
   }
 }
 
