@@ -276,31 +276,6 @@ std::string_view evidence_name(Evidence evidence) {
   return kEvidence[evidence];
 }
 
-double RowComparison::speedup() const {
-  return base_ms / new_ms;
-}
-double RowComparison::speedup_low() const {
-  return std::exp(-log_time.high);
-}
-double RowComparison::speedup_high() const {
-  return std::exp(-log_time.low);
-}
-double RowComparison::improvement_percent() const {
-  return 100 * (1 - new_ms / base_ms);
-}
-double RowComparison::slowdown() const {
-  return std::expm1(log_time.estimate);
-}
-double RowComparison::visible() const {
-  return std::expm1(std::max(log_time.high - log_time.estimate, log_time.estimate - log_time.low));
-}
-bool RowComparison::judged() const {
-  return verdict && verdict != Verdict::unclear;
-}
-bool RowComparison::broke() const {
-  return base.status == Status::ok && next.status != Status::ok;
-}
-
 std::optional<Shift> Comparison::mean_log_time() const {
   Shift mean{0, 0, 0};
   int count = 0;

@@ -20,6 +20,8 @@
 // UNCLEAR: a slow machine looks like more work.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <optional>
@@ -92,14 +94,22 @@ struct RowComparison {
   // The medians and the fastest samples (or runs) show different shifts: a side is bimodal.
   bool two_modes = false;
 
-  double speedup() const;  // base over new, of the two medians
-  double speedup_low() const;
-  double speedup_high() const;
-  double improvement_percent() const;  // time saved; negative: slower
-  double slowdown() const;             // new over base minus one: 0.05 for 5 % slower
-  double visible() const;              // smallest detectable slowdown: 0.05 for 5 %
-  bool judged() const;                 // has a verdict other than UNCLEAR
-  bool broke() const;                  // ok in the base, not ok now
+  double speedup() const { return base_ms / new_ms; }  // of the two medians
+  double speedup_low() const { return std::exp(-log_time.high); }
+  double speedup_high() const { return std::exp(-log_time.low); }
+  // Time saved; negative: slower.
+  double improvement_percent() const { return 100 * (1 - new_ms / base_ms); }
+  // New over base minus one: 0.05 for 5 % slower.
+  double slowdown() const { return std::expm1(log_time.estimate); }
+  // The smallest detectable slowdown: 0.05 for 5 %.
+  double visible() const {
+    return std::expm1(
+        std::max(log_time.high - log_time.estimate, log_time.estimate - log_time.low));
+  }
+  // Has a verdict other than UNCLEAR.
+  bool judged() const { return verdict && verdict != Verdict::unclear; }
+  // Ok in the base, not ok now.
+  bool broke() const { return base.status == Status::ok && next.status != Status::ok; }
 };
 
 struct Comparison {

@@ -74,39 +74,8 @@ int64_t sum_ns(const Profile& profile, const KeepInvocation& keep) {
 
 }  // namespace
 
-std::optional<double> Profile::tracing_cost() const {
-  if (untraced_step_ms <= 0) return std::nullopt;
-  return traced_step_ms / untraced_step_ms - 1;
-}
-
-std::string_view Profile::phase(const Invocation& each) const {
-  return each.kernel == kNobody ? std::string_view() : kernels[each.kernel].phase;
-}
-
-std::string_view Profile::scope(const Invocation& each) const {
-  return each.kernel == kNobody ? std::string_view() : kernels[each.kernel].scope;
-}
-
 std::string_view name(FoldBy by) {
   return kFoldNames[by];
-}
-
-double Fold::mean_us() const {
-  return invocations == 0 ? 0
-                          : 1e-3 * static_cast<double>(total_ns) / static_cast<double>(invocations);
-}
-
-double Fold::flops_per_s() const {
-  return total_ns == 0 ? 0 : 1e9 * cost.flops / static_cast<double>(total_ns);
-}
-
-double Fold::bytes_per_s() const {
-  return total_ns == 0 ? 0 : 1e9 * cost.bytes / static_cast<double>(total_ns);
-}
-
-std::optional<double> Fold::prediction_error() const {
-  if (!predicted_us || *predicted_us <= 0) return std::nullopt;
-  return 1e-3 * static_cast<double>(total_ns) / *predicted_us - 1;
 }
 
 std::vector<Fold> fold(const Profile& profile, FoldBy by, const KeepInvocation& keep) {

@@ -71,9 +71,16 @@ struct Profile {
   double untraced_device_ms = 0;  // median busy time of a step without tracing; 0: not available
 
   // The overhead of tracing: 0.03 is 3 % of a step.
-  std::optional<double> tracing_cost() const;
-  std::string_view phase(const Invocation& each) const;
-  std::string_view scope(const Invocation& each) const;
+  std::optional<double> tracing_cost() const {
+    if (untraced_step_ms <= 0) return std::nullopt;
+    return traced_step_ms / untraced_step_ms - 1;
+  }
+  std::string_view phase(const Invocation& each) const {
+    return each.kernel == kNobody ? std::string_view() : kernels[each.kernel].phase;
+  }
+  std::string_view scope(const Invocation& each) const {
+    return each.kernel == kNobody ? std::string_view() : kernels[each.kernel].scope;
+  }
 };
 
 enum class FoldBy : uint8_t { phase, category, scope, layer_scope, kernel, node };
@@ -91,11 +98,19 @@ struct Fold {
   std::optional<double> predicted_us = {};  // of all invocations; empty if one is not known
   double imbalance = 0;                     // weighted by time
 
-  double mean_us() const;
-  double flops_per_s() const;
-  double bytes_per_s() const;
+  double mean_us() const {
+    return invocations == 0 ? 0 : 1e-3 * total() / static_cast<double>(invocations);
+  }
+  double flops_per_s() const { return total_ns == 0 ? 0 : 1e9 * cost.flops / total(); }
+  double bytes_per_s() const { return total_ns == 0 ? 0 : 1e9 * cost.bytes / total(); }
   // Measured over predicted time, less one: 0.5 is 50 % longer.
-  std::optional<double> prediction_error() const;
+  std::optional<double> prediction_error() const {
+    if (!predicted_us || *predicted_us <= 0) return std::nullopt;
+    return 1e-3 * total() / *predicted_us - 1;
+  }
+
+ private:
+  double total() const { return static_cast<double>(total_ns); }
 };
 
 using KeepInvocation = std::function<bool(const Invocation&)>;
