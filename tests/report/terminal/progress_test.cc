@@ -85,6 +85,18 @@ TEST(Progress, SaysWhatAStepIsAtAndForHowLong) {
   hidden.tick();
 }
 
+TEST(Progress, BetweenStepsNoStageIsShown) {
+  Screen screen;
+  Progress progress({1, 1}, screen.options());
+  progress.stage("plan");
+  EXPECT_EQ(screen.out.str(), "");
+  progress.begin(0, "a");
+  progress.clear();
+  const std::string before = screen.out.str();
+  progress.stage("plan");
+  EXPECT_EQ(screen.out.str(), before);
+}
+
 TEST(Progress, BetweenSamplesTheLineIsBroughtUpToDateOnceASecond) {
   Screen screen;
   Progress progress({1, 1}, screen.options());
