@@ -34,10 +34,19 @@ rl_status keep(rl_status status, std::string_view message, std::string_view next
 }
 
 rl_status status_of(ErrorKind kind) {
-  if (kind == ErrorKind::usage) return RL_ERROR_INVALID_ARGUMENT;
-  if (kind == ErrorKind::unsupported) return RL_ERROR_UNSUPPORTED;
-  if (kind == ErrorKind::out_of_memory) return RL_ERROR_OUT_OF_MEMORY;
-  if (kind == ErrorKind::environment) return RL_ERROR_DEVICE;
+  switch (kind) {
+    case ErrorKind::usage:
+      return RL_ERROR_INVALID_ARGUMENT;
+    case ErrorKind::unsupported:
+      return RL_ERROR_UNSUPPORTED;
+    case ErrorKind::out_of_memory:
+      return RL_ERROR_OUT_OF_MEMORY;
+    case ErrorKind::environment:
+      return RL_ERROR_DEVICE;
+    case ErrorKind::wrong_result:
+    case ErrorKind::internal:
+      return RL_ERROR_INTERNAL;
+  }
   return RL_ERROR_INTERNAL;
 }
 

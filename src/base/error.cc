@@ -20,7 +20,18 @@ Error Error::at(const std::string& place) const {
 }
 
 int exit_code(ErrorKind kind) {
-  return kind == ErrorKind::usage ? 2 : kind == ErrorKind::wrong_result ? 3 : 4;
+  switch (kind) {
+    case ErrorKind::usage:
+      return 2;
+    case ErrorKind::wrong_result:
+      return 3;
+    case ErrorKind::out_of_memory:
+    case ErrorKind::unsupported:
+    case ErrorKind::environment:
+    case ErrorKind::internal:
+      return 4;
+  }
+  return 4;
 }
 
 }  // namespace ridgeline
