@@ -8,13 +8,24 @@ namespace ridgeline {
 
 std::vector<RecordRow> record_rows(std::span<const Record> records, std::string_view study,
                                    std::string_view series) {
+  return record_rows(rows_of_study(records, study), series);
+}
+
+std::vector<RecordRow> record_rows(std::span<const Record* const> records,
+                                   std::string_view series) {
   std::vector<RecordRow> rows;
-  for (const Record* record : rows_of_study(records, study)) rows.push_back({record, series});
+  for (const Record* record : records) rows.push_back({record, series});
   return rows;
 }
 
 RecordCell workload_cell(const char* key) {
   return [key](const RecordRow& row) { return text_of(row.record->workload, key); };
+}
+
+std::vector<RecordColumn> workload_columns(const std::vector<const char*>& keys) {
+  std::vector<RecordColumn> columns;
+  for (const char* key : keys) columns.push_back({key, workload_cell(key)});
+  return columns;
 }
 
 RecordCell setting_cell(const char* key) {
@@ -23,6 +34,11 @@ RecordCell setting_cell(const char* key) {
 
 RecordCell metric_text_cell(const char* key) {
   return [key](const RecordRow& row) { return metric_text(*row.record, key); };
+}
+
+RecordCell number_cell(const char* name, const char* format, double factor) {
+  return
+      [=](const RecordRow& row) { return cell(metric_number(*row.record, name), format, factor); };
 }
 
 RecordCell metric_cell(const char* name, const char* format, double factor) {
@@ -39,6 +55,10 @@ RecordCell statistic_cell(double Statistics::*which, const char* format, double 
   return [=](const RecordRow& row) {
     return cell(statistic(*row.record, row.series, which), format, factor);
   };
+}
+
+RecordCell median_cell(const char* series, const char* format) {
+  return [=](const RecordRow& row) { return cell(median_ms(*row.record, series), format); };
 }
 
 RecordCell cost_cell(int64_t PhaseCost::*which, const char* format, double factor) {

@@ -30,16 +30,24 @@ using RecordColumn = Column<RecordRow>;
 std::vector<RecordRow> record_rows(std::span<const Record> records, std::string_view study,
                                    std::string_view series = {});
 
+std::vector<RecordRow> record_rows(std::span<const Record* const> records,
+                                   std::string_view series = {});
+
 RecordCell workload_cell(const char* key);
+// Columns that have the names of these members.
+std::vector<RecordColumn> workload_columns(const std::vector<const char*>& keys);
 RecordCell setting_cell(const char* key);
-// A member of the record's metrics as text.
+// A member of the record's metrics as text, or as a number.
 RecordCell metric_text_cell(const char* key);
+RecordCell number_cell(const char* name, const char* format = "{:.6g}", double factor = 1);
 // A number or a word in the metrics of the row's series.
 RecordCell metric_cell(const char* name, const char* format = "{:.6g}", double factor = 1);
 RecordCell word_cell(const char* name);
 // Of the row's series.
 RecordCell statistic_cell(double Statistics::*which, const char* format = "{:.6g}",
                           double factor = 1);
+// The median of any series.
+RecordCell median_cell(const char* series, const char* format = "{:.6g}");
 // Counts of the forward cost, whole or formatted: MACs, FLOPs.
 RecordCell cost_cell(int64_t PhaseCost::*which, const char* format = nullptr, double factor = 1);
 RecordCell memory_cell(std::optional<Bytes> MemoryFacts::*which, const char* format = "{:.6g}");

@@ -10,6 +10,7 @@
 #include "base/printable.h"
 #include "measure/record_text.h"
 #include "report/record_cells.h"
+#include "report/terminal/columns.h"
 #include "report/verdicts.h"
 
 namespace ridgeline {
@@ -19,11 +20,8 @@ namespace {
 constexpr size_t kMaxKeys = 24;
 constexpr size_t kMaxText = 100;
 
-// A column that identifies rows: its name, and its value for a record.
-struct Identity {
-  std::string name;
-  std::function<std::string(const Record&)> value;
-};
+using Identity = Column<Record>;  // identifies rows
+using Line = RowComparison;
 
 void add_keys(std::vector<Identity>& columns, const Comparison& comparison, Json Record::*part) {
   std::vector<std::string> keys;
@@ -52,8 +50,12 @@ std::vector<Identity> identity_columns(const Comparison& comparison) {
 
 // "flash", or "naive -> flash" where the sides differ.
 std::string both(const Identity& column, const RowComparison& row) {
-  const std::string base = column.value(row.base), next = column.value(row.next);
+  const std::string base = column.cell(row.base), next = column.cell(row.next);
   return base == next ? base : fmt::format("{} -> {}", base, next);
+}
+
+Column<Line> both(const Identity& column) {
+  return {column.name, [column](const Line& line) { return both(column, line); }};
 }
 
 bool varies(const Identity& column, const Comparison& comparison) {
@@ -95,109 +97,103 @@ std::string verdict_text(const RowComparison& row) {
 }  // namespace
 
 Table comparison_table(const Comparison& comparison) {
-  Table table;
-  std::vector<Identity> shown;
+  std::string title;
+  std::vector<Column<Line>> columns;
   for (const Identity& column : identity_columns(comparison)) {
     if (comparison.rows.empty()) break;
     if (varies(column, comparison)) {
-      shown.push_back(column);
+      columns.push_back(both(column));
     } else if (const std::string value = both(column, comparison.rows.front()); !value.empty()) {
       const bool named =
           column.name == "study" || column.name == "implementation" || column.name == "device";
-      table.title += (table.title.empty() ? "" : " ") + (named ? "" : column.name + "=") + value;
+      title += (title.empty() ? "" : " ") + (named ? "" : column.name + "=") + value;
     }
   }
-  for (const Identity& column : shown) table.columns.push_back(column.name);
+  const auto if_known = [](auto text) {
+    return [=](const Line& line) { return line.verdict ? text(line) : std::string(); };
+  };
+  const auto if_bounded = [&](auto text) {
+    return if_known([=](const Line& line) {
+      return std::isfinite(line.log_time.low) ? text(line) : std::string();
+    });
+  };
   const std::string interval = fmt::format("{:.4g} % interval", 100 * comparison.confidence);
-  table.columns.insert(table.columns.end(), {"phase", "base ms", "new ms", "speedup", interval,
-                                             "change", "sees", "by", "verdict"});
-  table.spare = {"change", "sees", "by", interval};
-  const bool has_notes = std::any_of(comparison.rows.begin(), comparison.rows.end(),
-                                     [](const auto& row) { return !row.note.empty(); });
-  if (has_notes) table.columns.emplace_back("note");
-  for (const RowComparison& row : comparison.rows) {
-    std::vector<std::string> cells;
-    for (const Identity& column : shown) cells.push_back(both(column, row));
-    const bool known = row.verdict.has_value();
-    const bool bounded = known && std::isfinite(row.log_time.low);
-    cells.insert(
-        cells.end(),
-        {printable(row.phase, kMaxText), finite_cell(row.base_ms, "{:.4g}"),
-         finite_cell(row.new_ms, "{:.4g}"), known ? finite_cell(row.speedup(), "{:.3f}x") : "",
-         bounded ? fmt::format("{:.3f} to {:.3f}", row.speedup_low(), row.speedup_high()) : "",
-         known ? change_text(row.speedup()) : "", bounded ? percent_text(row.visible()) : "",
-         known ? evidence_text(row) : "", verdict_text(row)});
-    if (has_notes) cells.push_back(row.note);
-    table.rows.push_back(std::move(cells));
-  }
-  return table;
+  append<Line>(columns,
+               {{"phase", [](const Line& line) { return printable(line.phase, kMaxText); }},
+                {"base ms", [](const Line& line) { return finite_cell(line.base_ms, "{:.4g}"); }},
+                {"new ms", [](const Line& line) { return finite_cell(line.new_ms, "{:.4g}"); }},
+                {"speedup",
+                 if_known([](const Line& line) { return finite_cell(line.speedup(), "{:.3f}x"); })},
+                {interval, if_bounded([](const Line& line) {
+                   return fmt::format("{:.3f} to {:.3f}", line.speedup_low(), line.speedup_high());
+                 })},
+                {"change", if_known([](const Line& line) { return change_text(line.speedup()); })},
+                {"sees", if_bounded([](const Line& line) { return percent_text(line.visible()); })},
+                {"by", if_known(evidence_text)},
+                {"verdict", verdict_text},
+                {"note", [](const Line& line) { return line.note; },
+                 std::ranges::any_of(comparison.rows,
+                                     [](const Line& line) { return !line.note.empty(); })}});
+  return table_of(title, columns, comparison.rows, {"change", "sees", "by", interval});
 }
 
 Table comparison_csv(const Comparison& comparison) {
-  const std::vector<Identity> identity = identity_columns(comparison);
-  Table table;
-  for (const Identity& column : identity) table.columns.push_back(column.name);
-  table.columns.insert(table.columns.end(), {"phase",
-                                             "base_median_ms",
-                                             "new_median_ms",
-                                             "speedup",
-                                             "speedup_low",
-                                             "speedup_high",
-                                             "confidence",
-                                             "improvement_pct",
-                                             "noise_floor_pct",
-                                             "noise_source",
-                                             "pairing",
-                                             "verdict",
-                                             "evidence",
-                                             "base_runs",
-                                             "new_runs",
-                                             "smallest_visible_pct",
-                                             "two_modes",
-                                             "base_peak_memory_mb",
-                                             "new_peak_memory_mb",
-                                             "base_status",
-                                             "new_status",
-                                             "base_commit",
-                                             "new_commit",
-                                             "base_time",
-                                             "new_time",
-                                             "note"});
-  for (const RowComparison& row : comparison.rows) {
-    std::vector<std::string> cells;
-    for (const Identity& column : identity) cells.push_back(both(column, row));
-    const auto known = [&](double value) {
-      return row.verdict ? finite_cell(value, "{:.6g}") : std::string();
+  // A figure of lines that have a verdict.
+  const auto known = [](auto of) {
+    return [=](const Line& line) {
+      return line.verdict ? finite_cell(std::invoke(of, line), "{:.6g}") : std::string();
     };
-    cells.insert(cells.end(), {printable(row.phase, kMaxText),
-                               finite_cell(row.base_ms, "{:.6g}"),
-                               finite_cell(row.new_ms, "{:.6g}"),
-                               known(row.speedup()),
-                               known(row.speedup_low()),
-                               known(row.speedup_high()),
-                               known(comparison.confidence),
-                               known(row.improvement_percent()),
-                               row.noise ? known(100 * row.noise->fraction) : "",
-                               row.noise ? row.noise->source : "",
-                               std::string(pairing_name(comparison.pairing)),
-                               row.verdict ? verdict_text(row) : "",
-                               row.verdict ? std::string(evidence_name(row.evidence)) : "",
-                               std::to_string(row.base_runs),
-                               std::to_string(row.new_runs),
-                               known(100 * row.visible()),
-                               row.two_modes ? "True" : "False",
-                               cell(mebibytes(row.base.memory.peak), "{:.3f}"),
-                               cell(mebibytes(row.next.memory.peak), "{:.3f}"),
-                               std::string(status_csv_word(row.base.status)),
-                               std::string(status_csv_word(row.next.status)),
-                               printable(row.base.build.git_commit, kMaxText),
-                               printable(row.next.build.git_commit, kMaxText),
-                               printable(row.base.time, kMaxText),
-                               printable(row.next.time, kMaxText),
-                               row.note});
-    table.rows.push_back(std::move(cells));
-  }
-  return table;
+  };
+  const auto of = [](Record Line::*side, auto text) {
+    return [=](const Line& line) { return text(line.*side); };
+  };
+  const auto peak = [](const Record& record) {
+    return cell(mebibytes(record.memory.peak), "{:.3f}");
+  };
+  const auto status = [](const Record& record) {
+    return std::string(status_csv_word(record.status));
+  };
+  const auto commit = [](const Record& record) {
+    return printable(record.build.git_commit, kMaxText);
+  };
+  const auto time = [](const Record& record) { return printable(record.time, kMaxText); };
+  std::vector<Column<Line>> columns;
+  for (const Identity& column : identity_columns(comparison)) columns.push_back(both(column));
+  append<Line>(
+      columns,
+      {{"phase", [](const Line& line) { return printable(line.phase, kMaxText); }},
+       {"base_median_ms", [](const Line& line) { return finite_cell(line.base_ms, "{:.6g}"); }},
+       {"new_median_ms", [](const Line& line) { return finite_cell(line.new_ms, "{:.6g}"); }},
+       {"speedup", known(&Line::speedup)},
+       {"speedup_low", known(&Line::speedup_low)},
+       {"speedup_high", known(&Line::speedup_high)},
+       {"confidence", known([&](const Line&) { return comparison.confidence; })},
+       {"improvement_pct", known(&Line::improvement_percent)},
+       {"noise_floor_pct", known([](const Line& line) {
+          return line.noise ? 100 * line.noise->fraction : Statistics::kUnknown;
+        })},
+       {"noise_source",
+        [](const Line& line) { return line.noise ? line.noise->source : std::string(); }},
+       {"pairing", [&](const Line&) { return std::string(pairing_name(comparison.pairing)); }},
+       {"verdict", [](const Line& line) { return line.verdict ? verdict_text(line) : ""; }},
+       {"evidence",
+        [](const Line& line) {
+          return std::string(line.verdict ? evidence_name(line.evidence) : "");
+        }},
+       {"base_runs", [](const Line& line) { return std::to_string(line.base_runs); }},
+       {"new_runs", [](const Line& line) { return std::to_string(line.new_runs); }},
+       {"smallest_visible_pct", known([](const Line& line) { return 100 * line.visible(); })},
+       {"two_modes", [](const Line& line) { return line.two_modes ? "True" : "False"; }},
+       {"base_peak_memory_mb", of(&Line::base, peak)},
+       {"new_peak_memory_mb", of(&Line::next, peak)},
+       {"base_status", of(&Line::base, status)},
+       {"new_status", of(&Line::next, status)},
+       {"base_commit", of(&Line::base, commit)},
+       {"new_commit", of(&Line::next, commit)},
+       {"base_time", of(&Line::base, time)},
+       {"new_time", of(&Line::next, time)},
+       {"note", [](const Line& line) { return line.note; }}});
+  return table_of("", columns, comparison.rows);
 }
 
 std::vector<std::string> comparison_sentences(const Comparison& comparison) {

@@ -6,7 +6,6 @@
 #include <unordered_map>
 
 #include "base/sort_by.h"
-#include "report/record_cells.h"
 
 namespace ridgeline {
 
@@ -38,7 +37,7 @@ AttentionRows attention_rows(std::span<const Record> records) {
     if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
     const auto [entry, is_new] = row_of_key.try_emplace(workload_key(record), out.rows.size());
     if (is_new)
-      out.rows.push_back({&record, *size, name});
+      out.rows.push_back({{&record}, *size, name});
     else
       out.rows[entry->second].record = &record;
   }

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "measure/record.h"
+#include "report/record_columns.h"
 
 namespace ridgeline {
 
@@ -30,8 +30,7 @@ struct AttentionSize {
 std::optional<AttentionSize> attention_size(const Record& record);
 
 // Points into the records it was made from.
-struct AttentionRow {
-  const Record* record = nullptr;
+struct AttentionRow : RecordRow {
   AttentionSize size;
   std::string implementation = {};  // with its variant if it has several: "flash (two-pass)"
 };

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "dist/collective.h"
-#include "report/record_cells.h"
+#include "report/record_columns.h"
 #include "studies/comm/fit.h"
 
 namespace ridgeline {
@@ -46,24 +46,31 @@ double factor_of(const Record& record) {
   }
 }
 
-std::map<std::string, CommFit> fits_of(const std::vector<const Record*>& rows) {
+// A record, and the fit of its curve if there is one and the row is ok.
+struct FittedRow : RecordRow {
+  std::optional<CommFit> fit;
+};
+
+std::vector<FittedRow> fitted_rows(const std::vector<const Record*>& rows) {
   std::map<std::string, std::vector<CommPoint>> curves;
-  std::map<std::string, double> factors;
   for (const Record* record : rows)
-    if (const auto ms = median_ms(*record)) {
+    if (const auto ms = median_ms(*record))
       curves[curve_key(*record)].push_back(
           {static_cast<double>(whole_of(*record, "bytes")), *ms / 1e3});
-      factors[curve_key(*record)] = factor_of(*record);
-    }
-  std::map<std::string, CommFit> fits;
-  for (const auto& [key, points] : curves)
-    if (const auto fit = fit_latency_and_bandwidth(points, factors[key])) fits[key] = *fit;
-  return fits;
+  std::vector<FittedRow> fitted;
+  for (const Record* record : rows) {
+    FittedRow& row = fitted.emplace_back(FittedRow{{record, kCommPhase}, {}});
+    if (record->status == Status::ok)
+      row.fit = fit_latency_and_bandwidth(curves[curve_key(*record)], factor_of(*record));
+  }
+  return fitted;
 }
 
-const CommFit* find_fit(const std::map<std::string, CommFit>& fits, const Record& record) {
-  const auto found = fits.find(curve_key(record));
-  return found == fits.end() || record.status != Status::ok ? nullptr : &found->second;
+Column<FittedRow> fit_column(const char* name, double CommFit::*which, double factor,
+                             const char* format = "{:.6g}") {
+  return {name, [=](const FittedRow& row) {
+            return row.fit ? cell((*row.fit).*which, format, factor) : std::string();
+          }};
 }
 
 std::string size_text(const Record& record) {
@@ -118,12 +125,12 @@ void compare_backends(const std::vector<const Record*>& rows, Verdicts& verdicts
 }
 
 // One note per curve: its fit, and the size below which latency dominates.
-void explain_sizes(const std::vector<const Record*>& rows,
-                   const std::map<std::string, CommFit>& fits, std::vector<std::string>& notes) {
+void explain_sizes(const std::vector<const Record*>& rows, std::vector<std::string>& notes) {
   std::set<std::string> told;
-  for (const Record* record : rows) {
-    const CommFit* fit = find_fit(fits, *record);
-    if (fit == nullptr || !told.insert(curve_key(*record)).second) continue;
+  for (const FittedRow& row : fitted_rows(rows)) {
+    const Record* record = row.record;
+    const std::optional<CommFit>& fit = row.fit;
+    if (!fit || !told.insert(curve_key(*record)).second) continue;
     const double crossing = fit->alpha_s * fit->beta_bytes_per_s / factor_of(*record);
     std::string text = fmt::format(
         "{} {} {} over {} ranks: {:.0f} us and {:.2f} GB/s (alpha and beta of the bus bandwidth) "
@@ -186,69 +193,58 @@ void explain_ranks(const std::vector<const Record*>& rows, std::vector<std::stri
 }  // namespace
 
 Table comm_csv(std::span<const Record> records) {
-  Table table{.title = "comm",
-              .columns = {"backend",        "library",      "device",          "collective",
-                          "dtype",          "ranks",        "bytes",           "median_ms",
-                          "mean_ms",        "std_ms",       "min_ms",          "median_low_ms",
-                          "median_high_ms", "mean_rank_ms", "fastest_rank_ms", "algbw_gb_per_s",
-                          "busbw_gb_per_s", "alpha_us",     "beta_gb_per_s",   "fit_residual",
-                          "max_error",      "launcher",     "status",          "error"}};
-  const std::vector<const Record*> rows = comm_rows(records);
-  const std::map<std::string, CommFit> fits = fits_of(rows);
-  for (const Record* record : rows) {
-    std::vector<std::string> row = {record->implementation, metric_text(*record, "library"),
-                                    record->device};
-    for (const char* key : {"collective", "dtype", "ranks", "bytes"})
-      row.push_back(text_of(record->workload, key));
-    for (auto which :
-         {&Statistics::median_ms, &Statistics::mean_ms, &Statistics::std_ms, &Statistics::min_ms,
-          &Statistics::median_low_ms, &Statistics::median_high_ms})
-      row.push_back(cell(statistic(*record, kCommPhase, which)));
-    for (const char* series : {kMeanRank, kFastest})
-      row.push_back(cell(statistic(*record, series, &Statistics::median_ms)));
-    for (const char* metric : {"algbw_gb_per_s", "busbw_gb_per_s"})
-      row.push_back(cell(metric_of(*record, kCommPhase, metric)));
-    const CommFit* fit = find_fit(fits, *record);
-    row.push_back(fit ? cell(1e6 * fit->alpha_s) : "");
-    row.push_back(fit ? cell(fit->beta_bytes_per_s / 1e9) : "");
-    row.push_back(fit ? cell(fit->worst_residual) : "");
-    row.push_back(record->verification.tensors.empty()
-                      ? ""
-                      : cell(record->verification.tensors[0].max_error));
-    row.push_back(text_of(record->settings, "launcher"));
-    row.emplace_back(status_csv_word(record->status));
-    row.push_back(record->error);
-    table.rows.push_back(std::move(row));
-  }
-  return table;
+  return table_of<FittedRow>("comm",
+                             {{"backend", implementation_cell},
+                              {"library", metric_text_cell("library")},
+                              {"device", device_cell},
+                              {"collective", workload_cell("collective")},
+                              {"dtype", workload_cell("dtype")},
+                              {"ranks", workload_cell("ranks")},
+                              {"bytes", workload_cell("bytes")},
+                              {"median_ms", statistic_cell(&Statistics::median_ms)},
+                              {"mean_ms", statistic_cell(&Statistics::mean_ms)},
+                              {"std_ms", statistic_cell(&Statistics::std_ms)},
+                              {"min_ms", statistic_cell(&Statistics::min_ms)},
+                              {"median_low_ms", statistic_cell(&Statistics::median_low_ms)},
+                              {"median_high_ms", statistic_cell(&Statistics::median_high_ms)},
+                              {"mean_rank_ms", median_cell(kMeanRank)},
+                              {"fastest_rank_ms", median_cell(kFastest)},
+                              {"algbw_gb_per_s", metric_cell("algbw_gb_per_s")},
+                              {"busbw_gb_per_s", metric_cell("busbw_gb_per_s")},
+                              fit_column("alpha_us", &CommFit::alpha_s, 1e6),
+                              fit_column("beta_gb_per_s", &CommFit::beta_bytes_per_s, 1e-9),
+                              fit_column("fit_residual", &CommFit::worst_residual, 1),
+                              {"max_error",
+                               [](const FittedRow& row) {
+                                 const Verification& of = row.record->verification;
+                                 return of.tensors.empty() ? std::string()
+                                                           : cell(of.tensors[0].max_error);
+                               }},
+                              {"launcher", setting_cell("launcher")},
+                              {"status", status_cell},
+                              {"error", error_cell}},
+                             fitted_rows(comm_rows(records)));
 }
 
 Table comm_summary(std::span<const Record> records) {
-  Table table{.title = "collectives: time of the slowest rank; +-% of the median within-run",
-              .columns = {"backend", "collective", "dtype", "ranks", "size", "median ms", "+-%",
-                          "mean rank ms", "fastest ms", "algbw GB/s", "busbw GB/s", "alpha us",
-                          "beta GB/s", "fit off %", "status"},
-              .rows = {},
-              .spare = {"fit off %", "fastest ms", "mean rank ms", "alpha us", "beta GB/s"}};
-  const std::vector<const Record*> rows = comm_rows(records);
-  const std::map<std::string, CommFit> fits = fits_of(rows);
-  for (const Record* record : rows) {
-    const CommFit* fit = find_fit(fits, *record);
-    table.rows.push_back(
-        {record->implementation, text_of(record->workload, "collective"),
-         text_of(record->workload, "dtype"), text_of(record->workload, "ranks"), size_text(*record),
-         cell(median_ms(*record), "{:.3f}"),
-         record->status == Status::ok ? cell(in_run_percent(*record, kCommPhase), "{:.1f}") : "",
-         cell(statistic(*record, kMeanRank, &Statistics::median_ms), "{:.3f}"),
-         cell(statistic(*record, kFastest, &Statistics::median_ms), "{:.3f}"),
-         cell(metric_of(*record, kCommPhase, "algbw_gb_per_s"), "{:.2f}"),
-         cell(metric_of(*record, kCommPhase, "busbw_gb_per_s"), "{:.2f}"),
-         fit ? fmt::format("{:.0f}", 1e6 * fit->alpha_s) : "",
-         fit ? fmt::format("{:.2f}", fit->beta_bytes_per_s / 1e9) : "",
-         fit ? fmt::format("{:.0f}", 100 * fit->worst_residual) : "",
-         std::string(status_csv_word(record->status))});
-  }
-  return table;
+  return table_of<FittedRow>("collectives: time of the slowest rank; +-% of the median within-run",
+                             {{"backend", implementation_cell},
+                              {"collective", workload_cell("collective")},
+                              {"dtype", workload_cell("dtype")},
+                              {"ranks", workload_cell("ranks")},
+                              {"size", [](const FittedRow& row) { return size_text(*row.record); }},
+                              {"median ms", statistic_cell(&Statistics::median_ms, "{:.3f}")},
+                              {"+-%", in_run_cell},
+                              {"mean rank ms", median_cell(kMeanRank, "{:.3f}")},
+                              {"fastest ms", median_cell(kFastest, "{:.3f}")},
+                              {"algbw GB/s", metric_cell("algbw_gb_per_s", "{:.2f}")},
+                              {"busbw GB/s", metric_cell("busbw_gb_per_s", "{:.2f}")},
+                              fit_column("alpha us", &CommFit::alpha_s, 1e6, "{:.0f}"),
+                              fit_column("beta GB/s", &CommFit::beta_bytes_per_s, 1e-9, "{:.2f}"),
+                              fit_column("fit off %", &CommFit::worst_residual, 100, "{:.0f}"),
+                              {"status", status_cell}},
+                             fitted_rows(comm_rows(records)),
+                             {"fit off %", "fastest ms", "mean rank ms", "alpha us", "beta GB/s"});
 }
 
 std::vector<std::string> comm_notes(std::span<const Record> records) {
@@ -261,7 +257,7 @@ std::vector<std::string> comm_notes(std::span<const Record> records, Verdicts& v
   std::vector<std::string> notes;
   compare_backends(rows, verdicts, notes);
   explain_ranks(rows, notes);
-  explain_sizes(rows, fits_of(rows), notes);
+  explain_sizes(rows, notes);
   std::set<std::string> libraries;
   bool all_checked = true;
   for (const Record* record : rows) {

@@ -7,7 +7,7 @@
 #include <map>
 #include <utility>
 
-#include "report/record_cells.h"
+#include "report/record_columns.h"
 
 namespace ridgeline {
 namespace {
@@ -120,60 +120,48 @@ std::string ceilings_name(const Record& record) {
 }
 
 Table cost_csv(std::span<const Record> records) {
-  constexpr const char* kSizes[] = {
-      "op",         "phase",      "form",           "m",       "n",    "k",
-      "model_size", "batch_size", "context_length", "d_model", "d_ff", "layers",
-      "heads",      "head_dim",   "causal",         "dtype"};
-  constexpr const char* kMetrics[] = {
-      "peak_gflops_per_s",       "gb_per_s", "ridge",           "bound",
-      "attainable_gflops_per_s", "least_ms", "node_by_node_ms", "product_bytes"};
-  Table table{.title = "cost", .columns = {std::begin(kSizes), std::end(kSizes)}};
-  table.columns.insert(table.columns.end(),
-                       {"macs", "flops", "bytes", "intensity", "device", "ceilings_from"});
-  table.columns.insert(table.columns.end(), std::begin(kMetrics), std::end(kMetrics));
-  table.columns.insert(table.columns.end(), {"status", "error"});
-  constexpr const char* kCache[] = {"weights_bytes", "cache_bytes", "cache_bytes_per_token",
-                                    "cache_bytes_per_token_past_window", "longest_context"};
-  table.columns.insert(table.columns.end(), std::begin(kCache), std::end(kCache));
-  for (const Record* record : cost_records(records)) {
-    std::vector<std::string>& row = table.rows.emplace_back();
-    for (const char* key : kSizes) row.push_back(text_of(record->workload, key));
-    const PhaseCost& cost = record->cost->forward;
-    for (const int64_t count : {cost.macs, cost.flops, cost.bytes.count})
-      row.push_back(fmt::to_string(count));
-    row.push_back(cell(metric_number(*record, "intensity")));
-    row.push_back(text_of(record->workload, "ceilings"));
-    row.push_back(text_of(record->settings, "ceilings_from"));
-    for (const char* key : kMetrics) {
-      const auto value = metric_number(*record, key);
-      row.push_back(value ? cell(value) : metric_text(*record, key));
-    }
-    row.emplace_back(status_csv_word(record->status));
-    row.push_back(record->error);
-    for (const char* key : kCache) row.push_back(metric_text(*record, key));
-  }
-  return table;
+  std::vector<RecordColumn> columns = workload_columns(
+      {"op", "phase", "form", "m", "n", "k", "model_size", "batch_size", "context_length",
+       "d_model", "d_ff", "layers", "heads", "head_dim", "causal", "dtype"});
+  append<RecordRow>(columns, {{"macs", cost_cell(&PhaseCost::macs)},
+                              {"flops", cost_cell(&PhaseCost::flops)},
+                              {"bytes", cost_bytes_cell},
+                              {"intensity", number_cell("intensity")},
+                              {"device", workload_cell("ceilings")},
+                              {"ceilings_from", setting_cell("ceilings_from")},
+                              {"peak_gflops_per_s", number_cell("peak_gflops_per_s")},
+                              {"gb_per_s", number_cell("gb_per_s")},
+                              {"ridge", number_cell("ridge")},
+                              {"bound", metric_text_cell("bound")},
+                              {"attainable_gflops_per_s", number_cell("attainable_gflops_per_s")},
+                              {"least_ms", number_cell("least_ms")},
+                              {"node_by_node_ms", number_cell("node_by_node_ms")},
+                              {"product_bytes", number_cell("product_bytes")},
+                              {"status", status_cell},
+                              {"error", error_cell}});
+  for (const char* key : {"weights_bytes", "cache_bytes", "cache_bytes_per_token",
+                          "cache_bytes_per_token_past_window", "longest_context"})
+    columns.push_back({key, metric_text_cell(key)});
+  return table_of("cost", columns, record_rows(cost_records(records)));
 }
 
 Table cost_counts(std::span<const Record> records) {
-  Table table{.title = "what has to be done",
-              .columns = {"work", "dtype", "GMAC", "GFLOP", "MiB", "products MiB", "FLOP/byte"},
-              .rows = {},
-              .spare = {"GFLOP", "products MiB"}};
+  std::vector<RecordRow> rows;
   std::vector<std::string> seen;
   for (const Record* record : cost_records(records)) {
     const size_t before = seen.size();
     add_once(seen, work_with_dtype(*record));
-    if (seen.size() == before) continue;
-    const PhaseCost& cost = record->cost->forward;
-    table.rows.push_back({work_name(*record), text_of(record->workload, "dtype"),
-                          fmt::format("{:.4g}", static_cast<double>(cost.macs) / 1e9),
-                          fmt::format("{:.4g}", static_cast<double>(cost.flops) / 1e9),
-                          fmt::format("{:.4g}", cost.bytes.mebibytes()),
-                          cell(metric_number(*record, "product_bytes"), "{:.4g}", 0x1p-20),
-                          cell(metric_number(*record, "intensity"), "{:.4g}")});
+    if (seen.size() > before) rows.push_back({record});
   }
-  return table;
+  return table_of<RecordRow>("what has to be done",
+                             {{"work", [](const RecordRow& row) { return work_name(*row.record); }},
+                              {"dtype", workload_cell("dtype")},
+                              {"GMAC", cost_cell(&PhaseCost::macs, "{:.4g}", 1e-9)},
+                              {"GFLOP", cost_cell(&PhaseCost::flops, "{:.4g}", 1e-9)},
+                              {"MiB", cost_mebibytes_cell},
+                              {"products MiB", number_cell("product_bytes", "{:.4g}", 0x1p-20)},
+                              {"FLOP/byte", number_cell("intensity", "{:.4g}")}},
+                             rows, {"GFLOP", "products MiB"});
 }
 
 Table cost_times(std::span<const Record> records) {

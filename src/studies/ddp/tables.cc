@@ -7,7 +7,7 @@
 #include <set>
 
 #include "base/units.h"
-#include "report/record_cells.h"
+#include "report/record_columns.h"
 #include "studies/ddp/rank.h"
 
 namespace ridgeline {
@@ -175,95 +175,70 @@ void compare_hashes(const DdpGroups& groups, std::vector<std::string>& notes) {
   }
 }
 
+RecordCell predicted_off_cell(const char* format, double factor) {
+  return [=](const RecordRow& row) { return cell(predicted_off(*row.record), format, factor); };
+}
+
 }  // namespace
 
 Table ddp_csv(std::span<const Record> records) {
-  Table table{.title = "ddp",
-              .columns = {"strategy",
-                          "backend",
-                          "library",
-                          "device",
-                          "model_size",
-                          "precision",
-                          "mode",
-                          "batch_size",
-                          "context_length",
-                          "ranks",
-                          "threads",
-                          "bucket_mb",
-                          "step_ms",
-                          "step_low_ms",
-                          "step_high_ms",
-                          "predicted_step_ms",
-                          "predicted_off",
-                          "compute_ms",
-                          "compute_alone_ms",
-                          "communication_ms",
-                          "exposed_ms",
-                          "collectives",
-                          "bytes_per_step",
-                          "predicted_bytes_per_step",
-                          "peak_mb",
-                          "predicted_peak_mb",
-                          "parameters_hash",
-                          "launcher",
-                          "status",
-                          "error"}};
-  for (const Record* record : ddp_rows(records)) {
-    std::vector<std::string> row = {record->implementation, text_of(record->workload, "backend"),
-                                    metric_text(*record, "library"), record->device};
-    for (const char* key :
-         {"model_size", "precision", "mode", "batch_size", "context_length", "ranks"})
-      row.push_back(text_of(record->workload, key));
-    row.push_back(text_of(record->settings, "threads"));
-    row.push_back(text_of(record->settings, "bucket_mb"));
-    for (auto which :
-         {&Statistics::median_ms, &Statistics::median_low_ms, &Statistics::median_high_ms})
-      row.push_back(cell(statistic(*record, kDdpStep, which)));
-    row.push_back(cell(metric_number(*record, "predicted_step_ms")));
-    row.push_back(cell(predicted_off(*record), "{:.4f}"));
-    for (const char* metric : {"compute_ms", "compute_alone_ms"})
-      row.push_back(cell(metric_number(*record, metric)));
-    for (const char* series : {kDdpCommunication, kDdpExposed})
-      row.push_back(cell(median_ms(*record, series)));
-    for (const char* metric : {"collectives", "bytes_per_step", "predicted_bytes_per_step"})
-      row.push_back(cell(metric_number(*record, metric), "{:.10g}"));
-    row.push_back(cell(mebibytes(record->memory.peak)));
-    row.push_back(cell(mebibytes(record->memory.predicted_peak)));
-    row.push_back(metric_text(*record, "parameters_hash"));
-    row.push_back(text_of(record->settings, "launcher"));
-    row.emplace_back(status_csv_word(record->status));
-    row.push_back(record->error);
-    table.rows.push_back(std::move(row));
-  }
-  return table;
+  return table_of<RecordRow>(
+      "ddp",
+      {{"strategy", implementation_cell},
+       {"backend", workload_cell("backend")},
+       {"library", metric_text_cell("library")},
+       {"device", device_cell},
+       {"model_size", workload_cell("model_size")},
+       {"precision", workload_cell("precision")},
+       {"mode", workload_cell("mode")},
+       {"batch_size", workload_cell("batch_size")},
+       {"context_length", workload_cell("context_length")},
+       {"ranks", workload_cell("ranks")},
+       {"threads", setting_cell("threads")},
+       {"bucket_mb", setting_cell("bucket_mb")},
+       {"step_ms", statistic_cell(&Statistics::median_ms)},
+       {"step_low_ms", statistic_cell(&Statistics::median_low_ms)},
+       {"step_high_ms", statistic_cell(&Statistics::median_high_ms)},
+       {"predicted_step_ms", number_cell("predicted_step_ms")},
+       {"predicted_off", predicted_off_cell("{:.4f}", 1)},
+       {"compute_ms", number_cell("compute_ms")},
+       {"compute_alone_ms", number_cell("compute_alone_ms")},
+       {"communication_ms", median_cell(kDdpCommunication)},
+       {"exposed_ms", median_cell(kDdpExposed)},
+       {"collectives", number_cell("collectives", "{:.10g}")},
+       {"bytes_per_step", number_cell("bytes_per_step", "{:.10g}")},
+       {"predicted_bytes_per_step", number_cell("predicted_bytes_per_step", "{:.10g}")},
+       {"peak_mb", memory_cell(&MemoryFacts::peak)},
+       {"predicted_peak_mb", memory_cell(&MemoryFacts::predicted_peak)},
+       {"parameters_hash", metric_text_cell("parameters_hash")},
+       {"launcher", setting_cell("launcher")},
+       {"status", status_cell},
+       {"error", error_cell}},
+      record_rows(records, "ddp", kDdpStep));
 }
 
 Table ddp_summary(std::span<const Record> records) {
-  Table table{
-      .title = "training on several ranks: step of the slowest one; memory and bytes of one",
-      .columns = {"strategy", "backend", "model", "precision", "mode", "ranks", "step ms", "+-%",
-                  "predicted", "off %", "communication ms", "exposed ms", "collectives", "MB sent",
-                  "peak MiB", "predicted MiB", "status"},
-      .rows = {},
-      .spare = {"predicted MiB", "precision", "collectives", "MB sent", "mode"}};
-  for (const Record* record : ddp_rows(records))
-    table.rows.push_back(
-        {strategy_text(*record), text_of(record->workload, "backend"),
-         text_of(record->workload, "model_size"), text_of(record->workload, "precision"),
-         text_of(record->workload, "mode"), text_of(record->workload, "ranks"),
-         cell(median_ms(*record, kDdpStep), "{:.2f}"),
-         record->status == Status::ok ? cell(in_run_percent(*record, kDdpStep), "{:.1f}") : "",
-         cell(metric_number(*record, "predicted_step_ms"), "{:.2f}"),
-         cell(predicted_off(*record), "{:+.1f}", 100),
-         cell(median_ms(*record, kDdpCommunication), "{:.2f}"),
-         cell(median_ms(*record, kDdpExposed), "{:.2f}"),
-         cell(metric_number(*record, "collectives"), "{:.0f}"),
-         cell(metric_number(*record, "bytes_per_step"), "{:.2f}", 1e-6),
-         cell(mebibytes(record->memory.peak), "{:.1f}"),
-         cell(mebibytes(record->memory.predicted_peak), "{:.1f}"),
-         std::string(status_csv_word(record->status))});
-  return table;
+  return table_of<RecordRow>(
+      "training on several ranks: step of the slowest one; memory and bytes of one",
+      {{"strategy", [](const RecordRow& row) { return strategy_text(*row.record); }},
+       {"backend", workload_cell("backend")},
+       {"model", workload_cell("model_size")},
+       {"precision", workload_cell("precision")},
+       {"mode", workload_cell("mode")},
+       {"ranks", workload_cell("ranks")},
+       {"step ms", statistic_cell(&Statistics::median_ms, "{:.2f}")},
+       {"+-%", in_run_cell},
+       {"predicted", number_cell("predicted_step_ms", "{:.2f}")},
+       {"off %", predicted_off_cell("{:+.1f}", 100)},
+       {"communication ms", median_cell(kDdpCommunication, "{:.2f}")},
+       {"exposed ms", median_cell(kDdpExposed, "{:.2f}")},
+       {"collectives", number_cell("collectives", "{:.0f}")},
+       {"MB sent", number_cell("bytes_per_step", "{:.2f}", 1e-6)},
+       {"peak MiB", memory_cell(&MemoryFacts::peak, "{:.1f}")},
+       {"predicted MiB", memory_cell(&MemoryFacts::predicted_peak, "{:.1f}")},
+       {"status", status_cell}},
+      record_rows(records, "ddp", kDdpStep),
+      {"predicted MiB", "precision", "collectives", "MB sent", "mode"});
 }
 
 std::vector<std::string> ddp_notes(std::span<const Record> records) {

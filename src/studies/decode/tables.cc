@@ -11,7 +11,7 @@
 #include "measure/roofline_model.h"
 #include "report/page/quiet.h"
 #include "report/page/roofline_dots.h"
-#include "report/record_cells.h"
+#include "report/record_columns.h"
 
 namespace ridgeline {
 namespace {
@@ -241,75 +241,64 @@ void note_by_prompt(const LayerGroup& group, NoteOfBatch note_of, std::vector<st
 }  // namespace
 
 Table layer_csv(std::span<const Record> records) {
-  constexpr const char* kSizes[] = {"part", "phase", "cache", "prompt_length", "batch_size"};
-  constexpr const char* kMore[] = {"model_config", "layer_kind", "hidden_size", "intermediate_size",
-                                   "heads",        "key_heads",  "head_dim",    "dtype"};
-  Table table{.title = "decode", .columns = {std::begin(kSizes), std::end(kSizes)}};
-  table.columns.insert(
-      table.columns.end(),
-      {"macs", "flops", "bytes", "intensity", "bound", "predicted_ms", "median_ms", "tokens_per_s",
-       "roof_pct", "ridge", "ceilings_from", "implementation", "device", "mode"});
-  table.columns.insert(table.columns.end(), std::begin(kMore), std::end(kMore));
-  table.columns.insert(table.columns.end(),
-                       {"mean_ms", "std_ms", "min_ms", "median_low_ms", "median_high_ms", "peak_mb",
-                        "max_error", "status", "error"});
-  for (const Record* record : layer_rows(records)) {
-    std::vector<std::string>& row = table.rows.emplace_back();
-    for (const char* key : kSizes) row.push_back(text_of(record->workload, key));
-    const PhaseCost& cost = record->cost->forward;
-    for (const int64_t count : {cost.macs, cost.flops, cost.bytes.count})
-      row.push_back(fmt::to_string(count));
-    row.push_back(cell(layer_metric(*record, "intensity")));
-    row.push_back(layer_word(*record, "bound"));
-    row.push_back(cell(layer_metric(*record, "predicted_ms")));
-    row.push_back(cell(median_ms(*record)));
-    const bool is_ok = record->status == Status::ok;
-    row.push_back(is_ok ? cell(layer_metric(*record, "tokens_per_s")) : "");
-    row.push_back(is_ok ? cell(layer_metric(*record, "roof_share"), "{:.6g}", 100) : "");
-    row.push_back(cell(layer_metric(*record, "ridge")));
-    row.push_back(layer_word(*record, "ceilings_from"));
-    row.push_back(record->implementation);
-    row.push_back(record->device);
-    row.push_back(text_of(record->settings, "mode"));
-    for (const char* key : kMore) row.push_back(text_of(record->workload, key));
-    for (auto which : {&Statistics::mean_ms, &Statistics::std_ms, &Statistics::min_ms,
-                       &Statistics::median_low_ms, &Statistics::median_high_ms})
-      row.push_back(is_ok ? cell(statistic(*record, kOfLayer, which)) : "");
-    row.push_back(cell(mebibytes(record->memory.peak)));
-    const Verification& verification = record->verification;
-    row.push_back(verification.checked && !verification.tensors.empty()
-                      ? cell(verification.tensors[0].max_error)
-                      : std::string());
-    row.emplace_back(status_csv_word(record->status));
-    row.push_back(record->error);
-  }
-  return table;
+  std::vector<RecordColumn> columns =
+      workload_columns({"part", "phase", "cache", "prompt_length", "batch_size"});
+  append<RecordRow>(columns, {{"macs", cost_cell(&PhaseCost::macs)},
+                              {"flops", cost_cell(&PhaseCost::flops)},
+                              {"bytes", cost_bytes_cell},
+                              {"intensity", metric_cell("intensity")},
+                              {"bound", word_cell("bound")},
+                              {"predicted_ms", metric_cell("predicted_ms")},
+                              {"median_ms", median_cell(kOfLayer)},
+                              {"tokens_per_s", metric_cell("tokens_per_s")},
+                              {"roof_pct", metric_cell("roof_share", "{:.6g}", 100)},
+                              {"ridge", metric_cell("ridge")},
+                              {"ceilings_from", word_cell("ceilings_from")},
+                              {"implementation", implementation_cell},
+                              {"device", device_cell},
+                              {"mode", setting_cell("mode")}});
+  append(columns,
+         workload_columns({"model_config", "layer_kind", "hidden_size", "intermediate_size",
+                           "heads", "key_heads", "head_dim", "dtype"}));
+  append<RecordRow>(columns, {{"mean_ms", statistic_cell(&Statistics::mean_ms)},
+                              {"std_ms", statistic_cell(&Statistics::std_ms)},
+                              {"min_ms", statistic_cell(&Statistics::min_ms)},
+                              {"median_low_ms", statistic_cell(&Statistics::median_low_ms)},
+                              {"median_high_ms", statistic_cell(&Statistics::median_high_ms)},
+                              {"peak_mb", memory_cell(&MemoryFacts::peak)},
+                              {"max_error",
+                               [](const RecordRow& row) {
+                                 const Verification& of = row.record->verification;
+                                 return of.checked && !of.tensors.empty()
+                                            ? cell(of.tensors[0].max_error)
+                                            : std::string();
+                               }},
+                              {"status", status_cell},
+                              {"error", error_cell}});
+  return table_of("decode", columns, record_rows(layer_rows(records), kOfLayer));
 }
 
 Table layer_summary(std::span<const Record> records) {
-  Table table{.title = "parts of a decoder layer; +-% of the median within-run",
-              .columns = {"model", "part", "phase", "cache", "prompt", "batch", "impl", "MMAC",
-                          "MiB", "FLOP/byte", "roof", "least ms", "median ms", "+-%", "tokens/s",
-                          "roof %", "status"},
-              .rows = {},
-              .spare = {"model", "impl", "MMAC", "MiB", "tokens/s", "+-%"}};
-  for (const Record* record : layer_rows(records)) {
-    const bool is_ok = record->status == Status::ok;
-    const PhaseCost& cost = record->cost->forward;
-    table.rows.push_back(
-        {text_of(record->workload, "model_config"), text_of(record->workload, "part"),
-         text_of(record->workload, "phase"), text_of(record->workload, "cache"),
-         text_of(record->workload, "prompt_length"), text_of(record->workload, "batch_size"),
-         record->implementation, fmt::format("{:.4g}", static_cast<double>(cost.macs) / 1e6),
-         fmt::format("{:.4g}", cost.bytes.mebibytes()),
-         cell(layer_metric(*record, "intensity"), "{:.3g}"), layer_word(*record, "bound"),
-         cell(layer_metric(*record, "predicted_ms"), "{:.4f}"), cell(median_ms(*record), "{:.4f}"),
-         is_ok ? cell(in_run_percent(*record, kOfLayer), "{:.1f}") : "",
-         is_ok ? cell(layer_metric(*record, "tokens_per_s"), "{:.4g}") : "",
-         is_ok ? cell(layer_metric(*record, "roof_share"), "{:.1f}", 100) : "",
-         std::string(status_csv_word(record->status))});
-  }
-  return table;
+  return table_of<RecordRow>("parts of a decoder layer; +-% of the median within-run",
+                             {{"model", workload_cell("model_config")},
+                              {"part", workload_cell("part")},
+                              {"phase", workload_cell("phase")},
+                              {"cache", workload_cell("cache")},
+                              {"prompt", workload_cell("prompt_length")},
+                              {"batch", workload_cell("batch_size")},
+                              {"impl", implementation_cell},
+                              {"MMAC", cost_cell(&PhaseCost::macs, "{:.4g}", 1e-6)},
+                              {"MiB", cost_mebibytes_cell},
+                              {"FLOP/byte", metric_cell("intensity", "{:.3g}")},
+                              {"roof", word_cell("bound")},
+                              {"least ms", metric_cell("predicted_ms", "{:.4f}")},
+                              {"median ms", median_cell(kOfLayer, "{:.4f}")},
+                              {"+-%", in_run_cell},
+                              {"tokens/s", metric_cell("tokens_per_s", "{:.4g}")},
+                              {"roof %", metric_cell("roof_share", "{:.1f}", 100)},
+                              {"status", status_cell}},
+                             record_rows(layer_rows(records), kOfLayer),
+                             {"model", "impl", "MMAC", "MiB", "tokens/s", "+-%"});
 }
 
 std::string layer_bounds(std::span<const Record> records) {

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "report/record_cells.h"
+#include "report/record_columns.h"
 
 namespace ridgeline {
 namespace {
@@ -13,9 +13,7 @@ std::vector<const Record*> rows_of_generate(std::span<const Record> records) {
   return rows_of_study(records, "generate");
 }
 
-std::string median_cell(const Record& record, const char* series, const char* format = "{:.6g}") {
-  return cell(statistic(record, series, &Statistics::median_ms), format);
-}
+constexpr const char* kDecode = "decode";  // the series of most columns
 
 // Records of earlier versions have no batch size: they have one text.
 std::string batch_of(const Record& record) {
@@ -23,105 +21,76 @@ std::string batch_of(const Record& record) {
   return text.empty() ? "1" : text;
 }
 
-std::vector<std::string> sizes_of(const Record& record) {
-  std::vector<std::string> cells;
-  for (const char* key : {"model", "weights", "dtype"})
-    cells.push_back(text_of(record.workload, key));
-  cells.push_back(record.implementation);
-  cells.push_back(record.device);
-  return cells;
+std::string batch_cell(const RecordRow& row) {
+  return batch_of(*row.record);
+}
+
+RecordCell prefill_rate_cell(const char* format) {
+  return [=](const RecordRow& row) {
+    return cell(metric_of(*row.record, "prefill", "tokens_per_s"), format);
+  };
 }
 
 }  // namespace
 
 Table generate_csv(std::span<const Record> records) {
-  Table table{.title = "generate",
-              .columns = {"model",
-                          "weights",
-                          "dtype",
-                          "implementation",
-                          "device",
-                          "prompt_tokens",
-                          "new_tokens",
-                          "capacity",
-                          "temperature",
-                          "top_k",
-                          "top_p",
-                          "seed",
-                          "time_to_first_token_ms",
-                          "prefill_ms",
-                          "prefill_tokens_per_s",
-                          "decode_ms",
-                          "decode_tokens_per_s",
-                          "bytes_per_token",
-                          "gb_per_s",
-                          "roof_pct",
-                          "predicted_mb",
-                          "peak_mb",
-                          "stopped_by",
-                          "status",
-                          "error",
-                          "batch_size",
-                          "least_decode_ms",
-                          "roof_tokens_per_s",
-                          "bound",
-                          "equal_tokens"}};
-  for (const Record* record : rows_of_generate(records)) {
-    std::vector<std::string> row = sizes_of(*record);
-    row.push_back(text_of(record->workload, "prompt_tokens"));
-    row.push_back(metric_text(*record, "new_tokens"));
-    for (const char* key : {"capacity", "temperature", "top_k", "top_p"})
-      row.push_back(text_of(record->workload, key));
-    row.push_back(text_of(record->settings, "seed"));
-    row.push_back(median_cell(*record, "first_token"));
-    row.push_back(median_cell(*record, "prefill"));
-    row.push_back(cell(metric_of(*record, "prefill", "tokens_per_s")));
-    row.push_back(median_cell(*record, "decode"));
-    for (const char* name : {"tokens_per_s", "bytes_per_token", "gb_per_s"})
-      row.push_back(cell(metric_of(*record, "decode", name), "{:.10g}"));
-    row.push_back(cell(metric_of(*record, "decode", "roof_share"), "{:.6g}", kPercent));
-    row.push_back(cell(mebibytes(record->memory.predicted_peak)));
-    row.push_back(cell(mebibytes(record->memory.peak)));
-    row.push_back(metric_text(*record, "stopped_by"));
-    row.emplace_back(status_csv_word(record->status));
-    row.push_back(record->error);
-    row.push_back(batch_of(*record));
-    row.push_back(cell(metric_of(*record, "decode", "least_ms")));
-    row.push_back(cell(metric_of(*record, "decode", "roof_tokens_per_s")));
-    row.push_back(metric_word(*record, "decode", "bound"));
-    row.push_back(metric_text(*record, "equal_tokens"));
-    table.rows.push_back(std::move(row));
-  }
-  return table;
+  return table_of<RecordRow>("generate",
+                             {{"model", workload_cell("model")},
+                              {"weights", workload_cell("weights")},
+                              {"dtype", workload_cell("dtype")},
+                              {"implementation", implementation_cell},
+                              {"device", device_cell},
+                              {"prompt_tokens", workload_cell("prompt_tokens")},
+                              {"new_tokens", metric_text_cell("new_tokens")},
+                              {"capacity", workload_cell("capacity")},
+                              {"temperature", workload_cell("temperature")},
+                              {"top_k", workload_cell("top_k")},
+                              {"top_p", workload_cell("top_p")},
+                              {"seed", setting_cell("seed")},
+                              {"time_to_first_token_ms", median_cell("first_token")},
+                              {"prefill_ms", median_cell("prefill")},
+                              {"prefill_tokens_per_s", prefill_rate_cell("{:.6g}")},
+                              {"decode_ms", median_cell(kDecode)},
+                              {"decode_tokens_per_s", metric_cell("tokens_per_s", "{:.10g}")},
+                              {"bytes_per_token", metric_cell("bytes_per_token", "{:.10g}")},
+                              {"gb_per_s", metric_cell("gb_per_s", "{:.10g}")},
+                              {"roof_pct", metric_cell("roof_share", "{:.6g}", kPercent)},
+                              {"predicted_mb", memory_cell(&MemoryFacts::predicted_peak)},
+                              {"peak_mb", memory_cell(&MemoryFacts::peak)},
+                              {"stopped_by", metric_text_cell("stopped_by")},
+                              {"status", status_cell},
+                              {"error", error_cell},
+                              {"batch_size", batch_cell},
+                              {"least_decode_ms", metric_cell("least_ms")},
+                              {"roof_tokens_per_s", metric_cell("roof_tokens_per_s")},
+                              {"bound", word_cell("bound")},
+                              {"equal_tokens", metric_text_cell("equal_tokens")}},
+                             record_rows(records, "generate", kDecode));
 }
 
 Table generate_summary(std::span<const Record> records) {
-  Table table{
-      .title =
-          "tokens of the prompt, taken in at once, and new ones, one by one; tokens/s of all texts "
-          "together; medians",
-      .columns = {"model", "weights", "dtype", "implementation", "device", "batch", "prompt", "new",
-                  "first token ms", "prefill tokens/s", "decode tokens/s", "+-%", "GB/s", "roof %",
-                  "predicted MiB", "peak MiB", "status"},
-      .rows = {},
-      .spare = {"device", "weights", "predicted MiB", "+-%", "GB/s", "model"}};
-  for (const Record* record : rows_of_generate(records)) {
-    std::vector<std::string> row = sizes_of(*record);
-    row.push_back(batch_of(*record));
-    row.push_back(text_of(record->workload, "prompt_tokens"));
-    row.push_back(metric_text(*record, "new_tokens"));
-    row.push_back(median_cell(*record, "first_token", "{:.2f}"));
-    row.push_back(cell(metric_of(*record, "prefill", "tokens_per_s"), "{:.1f}"));
-    row.push_back(cell(metric_of(*record, "decode", "tokens_per_s"), "{:.1f}"));
-    row.push_back(cell(in_run_percent(*record, "decode"), "{:.1f}"));
-    row.push_back(cell(metric_of(*record, "decode", "gb_per_s"), "{:.2f}"));
-    row.push_back(cell(metric_of(*record, "decode", "roof_share"), "{:.1f}", kPercent));
-    row.push_back(cell(mebibytes(record->memory.predicted_peak), "{:.1f}"));
-    row.push_back(cell(mebibytes(record->memory.peak), "{:.1f}"));
-    row.emplace_back(status_csv_word(record->status));
-    table.rows.push_back(std::move(row));
-  }
-  return table;
+  return table_of<RecordRow>(
+      "tokens of the prompt, taken in at once, and new ones, one by one; tokens/s of all texts "
+      "together; medians",
+      {{"model", workload_cell("model")},
+       {"weights", workload_cell("weights")},
+       {"dtype", workload_cell("dtype")},
+       {"implementation", implementation_cell},
+       {"device", device_cell},
+       {"batch", batch_cell},
+       {"prompt", workload_cell("prompt_tokens")},
+       {"new", metric_text_cell("new_tokens")},
+       {"first token ms", median_cell("first_token", "{:.2f}")},
+       {"prefill tokens/s", prefill_rate_cell("{:.1f}")},
+       {"decode tokens/s", metric_cell("tokens_per_s", "{:.1f}")},
+       {"+-%", in_run_cell},
+       {"GB/s", metric_cell("gb_per_s", "{:.2f}")},
+       {"roof %", metric_cell("roof_share", "{:.1f}", kPercent)},
+       {"predicted MiB", memory_cell(&MemoryFacts::predicted_peak, "{:.1f}")},
+       {"peak MiB", memory_cell(&MemoryFacts::peak, "{:.1f}")},
+       {"status", status_cell}},
+      record_rows(records, "generate", kDecode),
+      {"device", "weights", "predicted MiB", "+-%", "GB/s", "model"});
 }
 
 std::vector<std::string> generate_notes(std::span<const Record> records) {

@@ -7,7 +7,7 @@
 #include <map>
 
 #include "base/sort_by.h"
-#include "measure/record_values.h"
+#include "report/record_columns.h"
 #include "studies/memory/attention.h"
 #include "studies/memory/model.h"
 #include "studies/memory/recorded_timeline.h"
@@ -25,11 +25,36 @@ std::vector<const Record*> rows_of(std::span<const Record> records) {
   return rows;
 }
 
-std::string count(Bytes bytes) {
-  return fmt::to_string(bytes.count);
-}
 std::string count(const std::optional<Bytes>& bytes) {
-  return bytes ? count(*bytes) : std::string();
+  return bytes ? fmt::to_string(bytes->count) : std::string();
+}
+
+// A record, and its timeline; the timeline is empty if the record has none.
+struct TimelineRow : RecordRow {
+  RecordedTimeline timeline;
+  bool is_there() const { return timeline.events > 0; }
+};
+
+Column<TimelineRow> bytes_column(const char* name, std::optional<Bytes> MemoryFacts::*which) {
+  return {name, [=](const TimelineRow& row) { return count(row.record->memory.*which); }};
+}
+
+Column<TimelineRow> bytes_column(const char* name, Bytes RecordedTimeline::*which) {
+  return {name, [=](const TimelineRow& row) {
+            return row.is_there() ? count(row.timeline.*which) : std::string();
+          }};
+}
+
+// Of the tensor that is made at the peak, and of the largest.
+using Tensors = RecordedTimeline::Tensors;
+Column<TimelineRow> peak_column(const char* name, std::string Tensors::*which) {
+  return {name, [=](const TimelineRow& row) { return row.timeline.at_peak.*which; }};
+}
+Column<TimelineRow> largest_column(const char* name, std::string Tensors::*which) {
+  return {name, [=](const TimelineRow& row) {
+            const std::vector<Tensors>& largest = row.timeline.largest;
+            return largest.empty() ? std::string() : largest.front().*which;
+          }};
 }
 
 // "128 MiB scores fp32[4, 32, 512, 512] of layers.*.attention.scores, made by matmul".
@@ -130,73 +155,54 @@ std::string timeline_name(const Record& record) {
 }
 
 Table timeline_csv(std::span<const Record> records) {
-  Table table{.title = "memory",
-              .columns = {std::begin(kProfileSizes), std::end(kProfileSizes)},
-              .rows = {}};
-  table.columns.insert(table.columns.end(), {"implementation",
-                                             "device",
-                                             "predicted_peak_bytes",
-                                             "peak_bytes",
-                                             "live_peak_bytes",
-                                             "gaps_bytes",
-                                             "inputs_bytes",
-                                             "peak_phase",
-                                             "peak_op",
-                                             "peak_scope",
-                                             "largest_bytes",
-                                             "largest_name",
-                                             "largest_type",
-                                             "largest_scope",
-                                             "largest_op",
-                                             "kept_per_layer_bytes",
-                                             "residual_bytes",
-                                             "events",
-                                             "process_peak_growth_bytes",
-                                             "driver_peak_growth_bytes",
-                                             "budget_bytes",
-                                             "timeline_csv",
-                                             "snapshot",
-                                             "status",
-                                             "error"});
-  for (const Record* record : rows_of(records)) {
-    const RecordedTimeline timeline = recorded_timeline(*record).value_or(RecordedTimeline{});
-    const bool is_there = timeline.events > 0;
-    const auto if_there = [&](const std::string& text) { return is_there ? text : std::string(); };
-    const Json metrics = record->metrics.value_or(Json::object());
-    const RecordedTimeline::Tensors largest =
-        timeline.largest.empty() ? RecordedTimeline::Tensors{} : timeline.largest.front();
-    std::vector<std::string> cells;
-    for (const char* key : kProfileSizes) cells.push_back(text_of(record->workload, key));
-    cells.insert(
-        cells.end(),
-        {record->implementation,
-         record->device,
-         count(record->memory.predicted_peak),
-         count(record->memory.peak),
-         if_there(count(timeline.peak)),
-         if_there(count(timeline.gaps)),
-         if_there(count(timeline.inputs)),
-         timeline.at_peak.phase,
-         timeline.at_peak.op,
-         timeline.at_peak.scope,
-         if_there(count(largest.each)),
-         largest.name,
-         largest.type,
-         largest.scope,
-         largest.op,
-         timeline.stairs.empty() ? "" : count(timeline.stairs[timeline.stairs.size() / 2].kept),
-         timeline.residual ? count(timeline.residual->each) : "",
-         if_there(fmt::to_string(timeline.events)),
-         count(record->memory.process_peak_growth),
-         count(record->memory.driver_peak_growth),
-         text_of(metrics, "budget_bytes"),
-         text_of(metrics, "timeline_csv"),
-         text_of(metrics, "snapshot"),
-         std::string(status_csv_word(record->status)),
-         record->error});
-    table.rows.push_back(std::move(cells));
-  }
-  return table;
+  std::vector<TimelineRow> rows;
+  for (const Record* record : rows_of(records))
+    rows.push_back({{record}, recorded_timeline(*record).value_or(RecordedTimeline{})});
+  std::vector<Column<TimelineRow>> columns;
+  append(columns, workload_columns({std::begin(kProfileSizes), std::end(kProfileSizes)}));
+  append<TimelineRow>(
+      columns, {{"implementation", implementation_cell},
+                {"device", device_cell},
+                bytes_column("predicted_peak_bytes", &MemoryFacts::predicted_peak),
+                bytes_column("peak_bytes", &MemoryFacts::peak),
+                bytes_column("live_peak_bytes", &RecordedTimeline::peak),
+                bytes_column("gaps_bytes", &RecordedTimeline::gaps),
+                bytes_column("inputs_bytes", &RecordedTimeline::inputs),
+                peak_column("peak_phase", &Tensors::phase),
+                peak_column("peak_op", &Tensors::op),
+                peak_column("peak_scope", &Tensors::scope),
+                {"largest_bytes",
+                 [](const TimelineRow& row) {
+                   const std::vector<Tensors>& largest = row.timeline.largest;
+                   if (!row.is_there()) return std::string();
+                   return count(largest.empty() ? Bytes{} : largest.front().each);
+                 }},
+                largest_column("largest_name", &Tensors::name),
+                largest_column("largest_type", &Tensors::type),
+                largest_column("largest_scope", &Tensors::scope),
+                largest_column("largest_op", &Tensors::op),
+                {"kept_per_layer_bytes",
+                 [](const TimelineRow& row) {
+                   const auto& stairs = row.timeline.stairs;
+                   return stairs.empty() ? std::string() : count(stairs[stairs.size() / 2].kept);
+                 }},
+                {"residual_bytes",
+                 [](const TimelineRow& row) {
+                   return row.timeline.residual ? count(row.timeline.residual->each)
+                                                : std::string();
+                 }},
+                {"events",
+                 [](const TimelineRow& row) {
+                   return row.is_there() ? fmt::to_string(row.timeline.events) : std::string();
+                 }},
+                bytes_column("process_peak_growth_bytes", &MemoryFacts::process_peak_growth),
+                bytes_column("driver_peak_growth_bytes", &MemoryFacts::driver_peak_growth),
+                {"budget_bytes", metric_text_cell("budget_bytes")},
+                {"timeline_csv", metric_text_cell("timeline_csv")},
+                {"snapshot", metric_text_cell("snapshot")},
+                {"status", status_cell},
+                {"error", error_cell}});
+  return table_of("memory", columns, rows);
 }
 
 Table timeline_peaks(std::span<const Record> records) {

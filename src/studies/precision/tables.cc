@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "report/record_cells.h"
+#include "report/record_columns.h"
 #include "studies/precision/model_rows.h"
 #include "studies/precision/training_rows.h"
 
@@ -21,10 +21,6 @@ constexpr const char* kStudy = "precision";
 
 std::string word(const Record& record, const char* key) {
   return text_of(record.workload, key);
-}
-
-Number metric(const Record& record, const char* name) {
-  return record.metrics ? number_in(*record.metrics, name) : std::nullopt;
 }
 
 Rows rows_of_part(std::span<const Record> records, std::string_view part) {
@@ -44,7 +40,7 @@ Rows reductions(std::span<const Record> records) {
 
 // NaN if overflow left no number.
 double error_in(const Record& record, const char* name = "total_error") {
-  return metric(record, name).value_or(std::nan(""));
+  return metric_number(record, name).value_or(std::nan(""));
 }
 
 struct StageOfFlow {
@@ -61,6 +57,13 @@ std::vector<StageOfFlow> stages_in(const Record& record) {
   return stages;
 }
 
+// A row of the CSV; what its part does not have is empty.
+struct PrecisionRow : RecordRow {
+  StageOfFlow stage;
+  PrecisionModelRow model;
+  TrainingRow training;
+};
+
 std::string percent(double share) {
   return fmt::format("{:+.3g} %", 100 * share);
 }
@@ -75,23 +78,24 @@ const Record* find_reduction(const Rows& rows, std::string_view op, std::string_
   return nullptr;
 }
 
+std::string cause_cell(const RecordRow& row) {
+  return cause_of(*row.record);
+}
+
 // 1000 x 0.01 for every pair of formats.
-Table repeated_table(const Rows& rows) {
-  Table table{.title = "1000 x 0.01 = 10, one addition after the other; errors in percent of 10",
-              .columns = {"values", "sum", "result", "error", "representation", "accumulation",
-                          "cause", "unchanged after"}};
-  for (const Record* record : rows) {
-    if (word(*record, "op") != "repeated") continue;
-    std::vector<std::string> row = {word(*record, "value_dtype"),
-                                    word(*record, "accumulator_dtype"),
-                                    cell(metric(*record, "result"), "{:.10g}")};
-    for (const char* name : {"total_error", "representation_error", "accumulation_error"})
-      row.push_back(cell(metric(*record, name), "{:+.3g}", 100));
-    row.push_back(cause_of(*record));
-    row.push_back(cell(metric(*record, "stalled_at"), "{:.0f}"));
-    table.rows.push_back(std::move(row));
-  }
-  return table;
+Table repeated_table(Rows rows) {
+  std::erase_if(rows, [](const Record* record) { return word(*record, "op") != "repeated"; });
+  return table_of<RecordRow>(
+      "1000 x 0.01 = 10, one addition after the other; errors in percent of 10",
+      {{"values", workload_cell("value_dtype")},
+       {"sum", workload_cell("accumulator_dtype")},
+       {"result", number_cell("result", "{:.10g}")},
+       {"error", number_cell("total_error", "{:+.3g}", 100)},
+       {"representation", number_cell("representation_error", "{:+.3g}", 100)},
+       {"accumulation", number_cell("accumulation_error", "{:+.3g}", 100)},
+       {"cause", cause_cell},
+       {"unchanged after", number_cell("stalled_at", "{:.0f}")}},
+      record_rows(rows));
 }
 
 // A line per op, magnitude and pair of formats, a column per length.
@@ -163,21 +167,28 @@ Table flow_table(const Rows& rows) {
 }
 
 Table compare_table(std::span<const Record> records) {
-  Table table{.title =
-                  "full against mixed precision: medians; the optimizer is a full step less "
-                  "forward and backward; loss error relative to fp32's",
-              .columns = {"size", "context", "batch", "mode", "precision", "forward ms",
-                          "backward ms", "optimizer ms", "peak MiB", "loss", "loss error"},
-              .rows = {},
-              .spare = {"batch", "mode", "loss"}};
-  for (const PrecisionModelRow& model : precision_model_rows(records))
-    table.rows.push_back({word(*model.record, "model_size"), word(*model.record, "context_length"),
-                          word(*model.record, "batch_size"), model.record->implementation,
-                          word(*model.record, "precision"), cell(model.forward_ms, "{:.3f}"),
-                          cell(model.backward_ms, "{:.3f}"), cell(model.optimizer_ms, "{:.3f}"),
-                          cell(model.peak_mib, "{:.1f}"), cell(model.loss, "{:.5g}"),
-                          cell(model.loss_error, "{:.2e}")});
-  return table;
+  using Row = PrecisionModelRow;
+  const auto of_model = [](const char* key) {
+    return [=](const Row& row) { return word(*row.record, key); };
+  };
+  const auto number = [](Number Row::*which, const char* format) {
+    return [=](const Row& row) { return cell(row.*which, format); };
+  };
+  return table_of<Row>(
+      "full against mixed precision: medians; the optimizer is a full step less forward and "
+      "backward; loss error relative to fp32's",
+      {{"size", of_model("model_size")},
+       {"context", of_model("context_length")},
+       {"batch", of_model("batch_size")},
+       {"mode", [](const Row& row) { return row.record->implementation; }},
+       {"precision", of_model("precision")},
+       {"forward ms", number(&Row::forward_ms, "{:.3f}")},
+       {"backward ms", number(&Row::backward_ms, "{:.3f}")},
+       {"optimizer ms", number(&Row::optimizer_ms, "{:.3f}")},
+       {"peak MiB", number(&Row::peak_mib, "{:.1f}")},
+       {"loss", number(&Row::loss, "{:.5g}")},
+       {"loss error", number(&Row::loss_error, "{:.2e}")}},
+      precision_model_rows(records), {"batch", "mode", "loss"});
 }
 
 std::string conclusion_from(const Rows& rows) {
@@ -209,7 +220,7 @@ void about_repeated(const Rows& rows, std::vector<std::string>& notes) {
   if (const std::string conclusion = conclusion_from(rows); !conclusion.empty())
     notes.push_back(conclusion + ", so sums stay in fp32 where values are cast down");
   const Record* stalled = find_reduction(rows, "repeated", "bf16/bf16");
-  if (const Number at = stalled ? metric(*stalled, "stalled_at") : std::nullopt)
+  if (const Number at = stalled ? metric_number(*stalled, "stalled_at") : std::nullopt)
     notes.push_back(fmt::format(
         "A bf16 sum of bf16 values stops at {:.6g} after {:.0f} of 1000 additions: 0.01 is less "
         "than half the distance to the next bf16 number there, so every further sum rounds back",
@@ -298,8 +309,8 @@ void about_flow(const Rows& rows, std::vector<std::string>& notes) {
 }  // namespace
 
 std::string cause_of(const Record& record) {
-  const Number representation = metric(record, "representation_error");
-  const Number accumulation = metric(record, "accumulation_error");
+  const Number representation = metric_number(record, "representation_error");
+  const Number accumulation = metric_number(record, "accumulation_error");
   if (!representation || !accumulation) return {};
   const double r = std::abs(*representation), a = std::abs(*accumulation);
   if (r == 0 && a == 0) return "none";
@@ -307,96 +318,70 @@ std::string cause_of(const Record& record) {
 }
 
 Table precision_csv(std::span<const Record> records) {
-  Table table{.title = kStudy,
-              .columns = {"part",
-                          "op",
-                          "value_dtype",
-                          "accumulator_dtype",
-                          "length",
-                          "magnitude",
-                          "result",
-                          "exact",
-                          "total_error",
-                          "representation_error",
-                          "accumulation_error",
-                          "cause",
-                          "stalled_at",
-                          "overflowed",
-                          "model",
-                          "autocast",
-                          "stage",
-                          "tensor",
-                          "dtype",
-                          "size",
-                          "precision",
-                          "implementation",
-                          "context_length",
-                          "batch_size",
-                          "forward_ms",
-                          "backward_ms",
-                          "optimizer_ms",
-                          "peak_mb",
-                          "loss",
-                          "loss_error",
-                          "device",
-                          "status",
-                          "error",
-                          "steps",
-                          "loss_scale",
-                          "skipped_steps",
-                          "flushed_tensor",
-                          "flushed_share"}};
   std::map<const Record*, PrecisionModelRow> models;
   for (const PrecisionModelRow& model : precision_model_rows(records)) models[model.record] = model;
   std::map<const Record*, TrainingRow> trainings;
   for (const TrainingRow& row : training_rows(records)) trainings[row.record] = row;
+  std::vector<PrecisionRow> rows;
   for (const Record* record : rows_of_study(records, kStudy)) {
-    std::map<std::string, std::string> cells;
-    for (const char* key :
-         {"part", "op", "value_dtype", "accumulator_dtype", "length", "magnitude", "model",
-          "autocast", "precision", "context_length", "batch_size", "steps"})
-      cells[key] = word(*record, key);
-    for (const char* name : {"result", "exact", "total_error", "representation_error",
-                             "accumulation_error", "stalled_at"})
-      cells[name] = cell(metric(*record, name), "{:.10g}");
-    if (record->metrics) cells["overflowed"] = text_of(*record->metrics, "overflowed");
-    cells["cause"] = cause_of(*record);
-    cells["size"] = word(*record, "model_size");
-    cells["implementation"] = record->implementation;
-    if (const auto model = models.find(record); model != models.end()) {
-      const PrecisionModelRow& row = model->second;
-      for (const auto& [name, value] : {std::pair{"forward_ms", row.forward_ms},
-                                        {"backward_ms", row.backward_ms},
-                                        {"optimizer_ms", row.optimizer_ms},
-                                        {"peak_mb", row.peak_mib},
-                                        {"loss", row.loss},
-                                        {"loss_error", row.loss_error}})
-        cells[name] = cell(value);
-    }
-    if (const auto training = trainings.find(record); training != trainings.end()) {
-      const TrainingRow& row = training->second;
-      if (!row.losses.empty()) cells["loss"] = cell(row.losses.back());
-      for (const auto& [name, value] : {std::pair{"loss_error", row.loss_error},
-                                        {"loss_scale", row.loss_scale},
-                                        {"skipped_steps", row.skipped_steps},
-                                        {"flushed_share", row.flushed_share}})
-        cells[name] = cell(value);
-      cells["flushed_tensor"] = row.flushed_tensor;
-    }
-    cells["device"] = record->device;
-    cells["status"] = status_csv_word(record->status);
-    cells["error"] = record->error;
     std::vector<StageOfFlow> stages = stages_in(*record);
     if (stages.empty()) stages.emplace_back();
-    for (const StageOfFlow& stage : stages) {
-      cells["stage"] = stage.stage;
-      cells["tensor"] = stage.tensor;
-      cells["dtype"] = stage.dtype;
-      std::vector<std::string>& row = table.rows.emplace_back();
-      for (const std::string& column : table.columns) row.push_back(cells[column]);
-    }
+    for (const StageOfFlow& stage : stages)
+      rows.push_back({{record}, stage, models[record], trainings[record]});
   }
-  return table;
+  using Row = PrecisionRow;
+  const auto of_stage = [](std::string StageOfFlow::*which) {
+    return [=](const Row& row) { return row.stage.*which; };
+  };
+  const auto of_model = [](Number PrecisionModelRow::*which) {
+    return [=](const Row& row) { return cell(row.model.*which); };
+  };
+  const auto of_training = [](Number TrainingRow::*which) {
+    return [=](const Row& row) { return cell(row.training.*which); };
+  };
+  std::vector<Column<Row>> columns;
+  append(columns, workload_columns(
+                      {"part", "op", "value_dtype", "accumulator_dtype", "length", "magnitude"}));
+  for (const char* name :
+       {"result", "exact", "total_error", "representation_error", "accumulation_error"})
+    columns.push_back({name, number_cell(name, "{:.10g}")});
+  append<Row>(
+      columns,
+      {{"cause", cause_cell},
+       {"stalled_at", number_cell("stalled_at", "{:.10g}")},
+       {"overflowed", metric_text_cell("overflowed")},
+       {"model", workload_cell("model")},
+       {"autocast", workload_cell("autocast")},
+       {"stage", of_stage(&StageOfFlow::stage)},
+       {"tensor", of_stage(&StageOfFlow::tensor)},
+       {"dtype", of_stage(&StageOfFlow::dtype)},
+       {"size", workload_cell("model_size")},
+       {"precision", workload_cell("precision")},
+       {"implementation", implementation_cell},
+       {"context_length", workload_cell("context_length")},
+       {"batch_size", workload_cell("batch_size")},
+       {"forward_ms", of_model(&PrecisionModelRow::forward_ms)},
+       {"backward_ms", of_model(&PrecisionModelRow::backward_ms)},
+       {"optimizer_ms", of_model(&PrecisionModelRow::optimizer_ms)},
+       {"peak_mb", of_model(&PrecisionModelRow::peak_mib)},
+       {"loss",
+        [](const Row& row) {
+          const std::vector<double>& losses = row.training.losses;
+          return cell(losses.empty() ? row.model.loss : losses.back());
+        }},
+       {"loss_error",
+        [](const Row& row) {
+          return cell(row.model.loss_error ? row.model.loss_error : row.training.loss_error);
+        }},
+       {"device", device_cell},
+       {"status", status_cell},
+       {"error", error_cell},
+       {"steps", workload_cell("steps")},
+       {"loss_scale", of_training(&TrainingRow::loss_scale)},
+       {"skipped_steps", of_training(&TrainingRow::skipped_steps)},
+       {"flushed_tensor", [](const Row& row) { return row.training.flushed_tensor; }},
+       {"flushed_share", of_training(&TrainingRow::flushed_share)}});
+  return table_of(kStudy, columns, rows);
 }
 
 std::vector<Table> precision_tables(std::span<const Record> records) {

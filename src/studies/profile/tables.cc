@@ -114,7 +114,7 @@ Table profile_csv(std::span<const Record> records) {
     if (rows.size() == before) rows.push_back({row, {}, {}});
   }
   std::vector<Column<FoldOfRecord>> columns;
-  for (const char* size : kProfileSizes) columns.push_back({size, workload_cell(size)});
+  append(columns, workload_columns({std::begin(kProfileSizes), std::end(kProfileSizes)}));
   append<FoldOfRecord>(columns,
                        {{"implementation", implementation_cell},
                         {"device", device_cell},
@@ -159,9 +159,6 @@ Table profile_modes(std::span<const Record> records) {
   const auto device_time = [](const char* name) -> RecordCell {
     return [name](const RecordRow& row) { return cell(time_of(*row.record, name), "{:.4f}"); };
   };
-  const auto metric = [](const char* name, const char* format) -> RecordCell {
-    return [=](const RecordRow& row) { return cell(metric_number(*row.record, name), format); };
-  };
   std::vector<RecordColumn> columns = {
       {"workload", [](const RecordRow& row) { return profile_workload_name(*row.record); }},
       {"implementation", implementation_cell},
@@ -175,9 +172,9 @@ Table profile_modes(std::span<const Record> records) {
          const std::vector<FoldRow> phases = fold_rows(*row.record, "phase");
          return phases.empty() ? std::string() : cell(sum_of(phases, &FoldRow::invocations));
        }},
-      {"starts", metric("starts", "{:.6g}")},
-      {"step ms", metric("untraced_step_ms", "{:.4f}")},
-      {"traced ms", metric("traced_step_ms", "{:.4f}")},
+      {"starts", number_cell("starts")},
+      {"step ms", number_cell("untraced_step_ms", "{:.4f}")},
+      {"traced ms", number_cell("traced_step_ms", "{:.4f}")},
       {"busy ms", device_time("busy_ms")},
       {"host wait ms", device_time("waited_for_host_ms"), can_wait},
       {"gaps ms", device_time("own_gaps_ms"), can_wait},

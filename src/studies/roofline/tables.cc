@@ -5,14 +5,23 @@
 #include <algorithm>
 #include <cmath>
 
-#include "report/record_cells.h"
+#include "report/record_columns.h"
 
 namespace ridgeline {
 namespace {
 
-std::string number_at(const Json& object, const std::string& key) {
-  const Json* found = object.find_key(key);
-  return found && found->is_number() ? fmt::format("{:.6g}", found->get<double>()) : std::string();
+const char* unit_of(const Record& record) {
+  return text_of(record.workload, "ceiling") == "compute" ? "gflops_per_s" : "gb_per_s";
+}
+
+// A rate of a row that is ok: "best" is without a prefix.
+std::optional<double> rate_of(const Record& record, const char* prefix) {
+  const std::string name = std::string(prefix) + unit_of(record);
+  return record.status == Status::ok ? metric_number(record, name.c_str()) : std::nullopt;
+}
+
+RecordCell rate_cell(const char* prefix) {
+  return [=](const RecordRow& row) { return cell(rate_of(*row.record, prefix)); };
 }
 
 std::string share(double part, double whole) {
@@ -42,32 +51,32 @@ constexpr const char* kDtypes[] = {"fp32", "tf32", "fp16", "bf16", "fp8"};
 }  // namespace
 
 Table roofline_csv(std::span<const Record> records) {
-  Table table{
-      .title = "roofline",
-      .columns = {"ceiling", "dtype", "level", "probe", "size", "buffer_bytes", "unit", "best",
-                  "median", "burst", "spec", "share_of_spec", "clock_mhz", "status", "error"}};
-  for (const Record& record : records) {
-    if (record.study != "roofline") continue;
-    const Json metrics =
-        record.status == Status::ok ? record.metrics.value_or(Json::object()) : Json::object();
-    const bool compute = text_of(record.workload, "ceiling") == "compute";
-    const std::string unit = compute ? "gflops_per_s" : "gb_per_s";
-    const std::string best = number_at(metrics, unit), spec = number_at(metrics, "spec_" + unit);
-    const bool both = !best.empty() && !spec.empty();
-    table.rows.push_back(
-        {text_of(record.workload, "ceiling"), text_of(record.workload, "dtype"),
-         text_of(record.workload, "level"), record.implementation, text_of(record.workload, "size"),
-         text_of(record.workload, "buffer_bytes"), unit, best, number_at(metrics, "median_" + unit),
-         number_at(metrics, "burst_" + unit), spec,
-         both ? fmt::format("{:.4g}",
-                            metrics[unit].get<double>() / metrics["spec_" + unit].get<double>())
-              : std::string(),
-         record.device_after && record.device_after->clock_mhz
-             ? fmt::format("{:.0f}", *record.device_after->clock_mhz)
-             : std::string(),
-         std::string(status_csv_word(record.status)), record.error});
-  }
-  return table;
+  return table_of<RecordRow>(
+      "roofline",
+      {{"ceiling", workload_cell("ceiling")},
+       {"dtype", workload_cell("dtype")},
+       {"level", workload_cell("level")},
+       {"probe", implementation_cell},
+       {"size", workload_cell("size")},
+       {"buffer_bytes", workload_cell("buffer_bytes")},
+       {"unit", [](const RecordRow& row) { return std::string(unit_of(*row.record)); }},
+       {"best", rate_cell("")},
+       {"median", rate_cell("median_")},
+       {"burst", rate_cell("burst_")},
+       {"spec", rate_cell("spec_")},
+       {"share_of_spec",
+        [](const RecordRow& row) {
+          const auto best = rate_of(*row.record, ""), spec = rate_of(*row.record, "spec_");
+          return best && spec ? cell(*best / *spec, "{:.4g}") : std::string();
+        }},
+       {"clock_mhz",
+        [](const RecordRow& row) {
+          const auto& after = row.record->device_after;
+          return after ? cell(after->clock_mhz, "{:.0f}") : std::string();
+        }},
+       {"status", status_cell},
+       {"error", error_cell}},
+      record_rows(records, "roofline"));
 }
 
 Table compute_ceilings(const Roofline& roofline) {
