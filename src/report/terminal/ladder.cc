@@ -70,8 +70,7 @@ Figures figures_of(const Record& record, const Ladder& ladder, std::string_view 
   if (!ladder.adds_up)
     return {metric_of(record, timed, "launches"), statistic(record, timed, &Statistics::median_ms),
             in_run_percent(record, timed), metric_of(record, timed, "peak_bytes")};
-  Figures sum{.launches = record.metrics ? number_in(*record.metrics, "launches") : std::nullopt,
-              .ms = 0};
+  Figures sum{.launches = metric_number(record, "launches"), .ms = 0};
   if (record.memory.peak) sum.bytes = static_cast<double>(record.memory.peak->count);
   for (std::string_view phase : ladder.timed) {
     const Number ms = statistic(record, phase, &Statistics::median_ms);
@@ -124,8 +123,11 @@ Table ladder_table(std::span<const Record> records, std::string_view study) {
               .columns = {"workload", "rung", "launches", "ms", "+-%", "peak MiB",
                           fmt::format("over {}", ladder.rungs.front()), "over the rung before"},
               .rows = {},
-              .spare = {"mean ms", "std ms", "+-%", "peak MiB", "launches"}};
-  if (!ladder.adds_up) table.columns.insert(table.columns.end(), {"mean ms", "std ms"});
+              .spare = {"+-%", "peak MiB", "launches"}};
+  if (!ladder.adds_up) {
+    table.columns.insert(table.columns.end(), {"mean ms", "std ms"});
+    table.spare.insert(table.spare.begin(), {"mean ms", "std ms"});
+  }
   std::vector<std::vector<const Record*>> workloads;
   for (const Record* record : rows_of_study(records, study)) {
     const auto same = std::ranges::find_if(workloads, [&](const auto& rows) {

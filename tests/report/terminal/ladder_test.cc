@@ -48,7 +48,7 @@ TEST(Ladder, TwoRungsAreNoLadder) {
           .rows.empty());
 }
 
-TEST(Ladder, OfAttentionAddsForwardAndBackwardAndSetsTheKernelBeside) {
+std::vector<Record> attention_rungs() {
   std::vector<Record> records;
   double ms = 8;
   for (const char* name : {"naive", "fused", "compiled", "flash"}) {
@@ -62,7 +62,11 @@ TEST(Ladder, OfAttentionAddsForwardAndBackwardAndSetsTheKernelBeside) {
     records.push_back(record);
     ms /= 2;
   }
-  const Table table = ladder_table(records, "attention");
+  return records;
+}
+
+TEST(Ladder, OfAttentionAddsForwardAndBackwardAndSetsTheKernelBeside) {
+  const Table table = ladder_table(attention_rungs(), "attention");
   ASSERT_EQ(table.rows.size(), 4u);
   EXPECT_EQ(table.rows[0][0], "fp32 seq_len=64 d_model=32 batch_size=8 heads=1 causal");
   EXPECT_EQ(table.rows[0][3], "16");
@@ -70,6 +74,12 @@ TEST(Ladder, OfAttentionAddsForwardAndBackwardAndSetsTheKernelBeside) {
   EXPECT_EQ(table.rows[3][1], "flash");
   EXPECT_EQ(table.rows[3][6], "8.00x");
   EXPECT_EQ(table.rows[3][7], "");
+}
+
+TEST(Ladder, OfAttentionLeavesColumnsOutOfANarrowTerminal) {
+  const std::string text = to_text(ladder_table(attention_rungs(), "attention"), {.width = 100});
+  EXPECT_EQ(text.find("peak MiB  "), std::string::npos) << text;
+  EXPECT_NE(text.find("over naive"), std::string::npos) << text;
 }
 
 }  // namespace
