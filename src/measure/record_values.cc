@@ -78,10 +78,10 @@ std::optional<double> worst_error(const Record& record) {
   return record.verification.checked ? worst : std::nullopt;
 }
 
-std::vector<const Record*> rows_of_study(std::span<const Record> records, std::string_view study) {
+std::vector<const Record*> rows_of_study(const RecordRefs& records, std::string_view study) {
   std::vector<const Record*> rows;
-  for (const Record& record : records)
-    if (record.study == study && record.workload.is_object()) rows.push_back(&record);
+  for (const Record* record : records)
+    if (record->study == study && record->workload.is_object()) rows.push_back(record);
   return rows;
 }
 

@@ -2,10 +2,12 @@
 // value may be missing or have another type.
 #pragma once
 
+#include <concepts>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "measure/record.h"
@@ -36,7 +38,24 @@ std::optional<double> in_run_percent(const Record& record, std::string_view phas
 // The largest ratio of error to tolerance over all tensors, NaN if one is; nullopt if not checked.
 std::optional<double> worst_error(const Record& record);
 
+// Points at the records of a run or at the rows of a report, for functions that read either.
+class RecordRefs {
+ public:
+  template <class Records>
+  requires std::convertible_to<const Records&, std::span<const Record>> RecordRefs(
+      const Records& records) {
+    for (const Record& record : std::span<const Record>(records)) rows_.push_back(&record);
+  }
+  RecordRefs(std::vector<const Record*> rows = {}) : rows_(std::move(rows)) {}
+
+  auto begin() const { return rows_.begin(); }
+  auto end() const { return rows_.end(); }
+
+ private:
+  std::vector<const Record*> rows_;
+};
+
 // The records of a study whose workload is an object.
-std::vector<const Record*> rows_of_study(std::span<const Record> records, std::string_view study);
+std::vector<const Record*> rows_of_study(const RecordRefs& records, std::string_view study);
 
 }  // namespace ridgeline

@@ -74,7 +74,7 @@ std::string interval_kind(std::span<const Record* const> rows) {
                                                           : "within-run or between runs";
 }
 
-VariantNames::VariantNames(std::span<const Record> records, std::string_view study) {
+VariantNames::VariantNames(const RecordRefs& records, std::string_view study) {
   for (const Record* record : rows_of_study(records, study))
     variants_[record->implementation].insert(text_of(record->settings, "backward"));
 }

@@ -39,7 +39,7 @@ std::string interval_kind(std::span<const Record* const> rows);
 // else the name of the implementation.
 class VariantNames {
  public:
-  explicit VariantNames(std::span<const Record> records, std::string_view study);
+  explicit VariantNames(const RecordRefs& records, std::string_view study);
   std::string of(const Record& record) const;
 
  private:

@@ -6,13 +6,7 @@
 
 namespace ridgeline {
 
-std::vector<RecordRow> record_rows(std::span<const Record> records, std::string_view study,
-                                   std::string_view series) {
-  return record_rows(rows_of_study(records, study), series);
-}
-
-std::vector<RecordRow> record_rows(std::span<const Record* const> records,
-                                   std::string_view series) {
+std::vector<RecordRow> record_rows(const RecordRefs& records, std::string_view series) {
   std::vector<RecordRow> rows;
   for (const Record* record : records) rows.push_back({record, series});
   return rows;

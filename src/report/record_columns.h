@@ -4,7 +4,7 @@
 //   table_of<RecordRow>("gemm", {{"op", workload_cell("op")},
 //                                {"median ms", statistic_cell(&Statistics::median_ms, "{:.4f}")},
 //                                {"GFLOP/s", metric_cell("gflops_per_s", "{:.1f}")},
-//                                {"status", status_cell}}, rows_of(records, "gemm", "forward"));
+//                                {"status", status_cell}}, record_rows(rows, "forward"));
 #pragma once
 
 #include <functional>
@@ -26,12 +26,8 @@ struct RecordRow {
 using RecordCell = std::function<std::string(const RecordRow&)>;
 using RecordColumn = Column<RecordRow>;
 
-// The rows of a study, all with the same series.
-std::vector<RecordRow> record_rows(std::span<const Record> records, std::string_view study,
-                                   std::string_view series = {});
-
-std::vector<RecordRow> record_rows(std::span<const Record* const> records,
-                                   std::string_view series = {});
+// All with the same series.
+std::vector<RecordRow> record_rows(const RecordRefs& records, std::string_view series = {});
 
 RecordCell workload_cell(const char* key);
 // Columns that have the names of these members.

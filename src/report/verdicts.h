@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "measure/compare.h"
+#include "measure/record_values.h"
 
 namespace ridgeline {
 
@@ -46,6 +47,13 @@ class Verdicts {
   std::map<std::pair<std::string, std::string>, size_t> lines_;  // by implementations
   std::map<std::tuple<const Record*, const Record*, std::string>, Judgement> known_;
 };
+
+// The notes of a study with verdicts on pairs of its own records.
+template <std::vector<std::string> (*notes)(const RecordRefs&, Verdicts&)>
+std::vector<std::string> with_verdicts(std::span<const Record> records) {
+  Verdicts verdicts(records);
+  return notes(records, verdicts);
+}
 
 // Formats a ratio of times, base over new: "2.31x", "3.20x slower".
 std::string times_text(double speedup, int decimals = 2);

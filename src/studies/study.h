@@ -106,10 +106,10 @@ struct StudyInfo {
   std::string_view examples;
   std::unique_ptr<Study> (*make)();
   // How its records are shown: as CSV, and on the terminal as a title, a table and notes.
-  Table (*csv)(std::span<const Record>) = nullptr;
+  std::function<Table(std::span<const Record>)> csv = {};
   std::string_view title = {};
-  Table (*table)(std::span<const Record>) = nullptr;
-  std::vector<std::string> (*notes)(std::span<const Record>) = nullptr;
+  std::function<Table(std::span<const Record>)> table = {};
+  std::function<std::vector<std::string>(std::span<const Record>)> notes = {};
   std::string_view row_word = "row";       // what --dry-run calls its rows
   std::string_view in_reports = {};        // what its rows are called there: "Matrix products"
   std::vector<MakeSection> sections = {};  // of reports

@@ -24,16 +24,12 @@
 namespace ridgeline {
 namespace {
 
-using Records = std::span<const Record>;
-
-constexpr Table (*kTables[])(Records) = {
+constexpr Table (*kTables[])(const RecordRefs&) = {
     attention_csv,     attention_summary, frontier_csv,   frontier_summary, gemm_csv,
     gemm_summary,      kernel_csv,        kernel_summary, model_csv,        model_summary,
     model_first_steps, roofline_csv,      profile_csv,    profile_modes};
-constexpr std::vector<std::string> (*kNotes[])(Records) = {
-    [](Records records) { return explain_attention(records); }, frontier_notes,
-    [](Records records) { return gemm_notes(records); },        kernel_notes,
-    [](Records records) { return model_notes(records); },       profile_notes};
+constexpr std::vector<std::string> (*kNotes[])(const RecordRefs&) = {frontier_notes, kernel_notes,
+                                                                     model_notes, profile_notes};
 
 void view(const std::vector<Record>& records) {
   for (const auto table : kTables) {
@@ -43,6 +39,8 @@ void view(const std::vector<Record>& records) {
     to_markdown(made);
   }
   for (const auto notes : kNotes) notes(records);
+  with_verdicts<explain_attention>(records);
+  with_verdicts<gemm_notes>(records);
   attention_side_by_side(records);
   for (const Record& record : records) {
     profile_answers(record);

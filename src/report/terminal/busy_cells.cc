@@ -25,23 +25,12 @@ bool is_host_bound(const Record* record, std::string_view series) {
   return host_bound_cell(record, series) == "True";
 }
 
-bool tells_busy_time(std::span<const Record> records, std::string_view study) {
-  return std::any_of(records.begin(), records.end(), [&](const Record& record) {
-    return record.study == study &&
-           std::any_of(record.series.begin(), record.series.end(),
-                       [&](const Series& series) { return busy_ms(&record, series.name); });
+bool tells_busy_time(const RecordRefs& records, std::string_view study) {
+  return std::ranges::any_of(records, [&](const Record* record) {
+    return record->study == study && std::ranges::any_of(record->series, [&](const Series& series) {
+             return busy_ms(record, series.name).has_value();
+           });
   });
-}
-
-void insert_after(Table& table, std::string_view column, const std::vector<std::string>& columns,
-                  const std::vector<std::vector<std::string>>& cells) {
-  const auto found = std::find(table.columns.begin(), table.columns.end(), column);
-  if (found == table.columns.end()) return;
-  const auto at = found - table.columns.begin() + 1;
-  table.columns.insert(table.columns.begin() + at, columns.begin(), columns.end());
-  for (size_t i = 0; i < table.rows.size(); ++i)
-    table.rows[i].insert(table.rows[i].begin() + at, cells[i].begin(), cells[i].end());
-  table.spare.insert(table.spare.end(), columns.begin(), columns.end());
 }
 
 std::string host_bound_note(std::span<const Record* const> rows) {

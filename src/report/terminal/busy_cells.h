@@ -7,8 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "measure/record.h"
-#include "report/terminal/table.h"
+#include "measure/record_values.h"
 
 namespace ridgeline {
 
@@ -19,12 +18,7 @@ bool is_host_bound(const Record* record, std::string_view series);
 std::string host_bound_cell(const Record* record, std::string_view series);
 
 // Returns whether any row of the study has a busy time.
-bool tells_busy_time(std::span<const Record> records, std::string_view study);
-
-// Inserts columns after `column`; `cells` has one entry per row of the table. The new columns are
-// spare: a narrow terminal may leave them out.
-void insert_after(Table& table, std::string_view column, const std::vector<std::string>& columns,
-                  const std::vector<std::vector<std::string>>& cells);
+bool tells_busy_time(const RecordRefs& records, std::string_view study);
 
 // Names the ok rows that are host-bound: "Host-bound: in 2 of 8 rows ... (flash forward, ...)".
 // Returns an empty string if there are none.

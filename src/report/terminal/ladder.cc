@@ -114,7 +114,7 @@ void add_rows(const std::vector<const Record*>& of_workload, const Ladder& ladde
 
 }  // namespace
 
-Table ladder_table(std::span<const Record> records, std::string_view study) {
+Table ladder_table(const RecordRefs& records, std::string_view study) {
   const auto found = std::ranges::find(ladders(), study, &Ladder::study);
   if (found == ladders().end()) return {};
   const Ladder& ladder = *found;

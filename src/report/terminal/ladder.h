@@ -4,13 +4,13 @@
 #include <span>
 #include <string_view>
 
-#include "measure/record.h"
+#include "measure/record_values.h"
 #include "report/terminal/table.h"
 
 namespace ridgeline {
 
 // Makes the table of "attention" or "model". Leaves out workloads with fewer than three measured
 // rungs: the study's own table compares two.
-Table ladder_table(std::span<const Record> records, std::string_view study);
+Table ladder_table(const RecordRefs& records, std::string_view study);
 
 }  // namespace ridgeline

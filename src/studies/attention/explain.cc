@@ -272,7 +272,7 @@ Sentence bad_rows(const Rows& rows, Status status) {
 
 }  // namespace
 
-std::vector<std::string> explain_attention(std::span<const Record> records, Verdicts& verdicts) {
+std::vector<std::string> explain_attention(const RecordRefs& records, Verdicts& verdicts) {
   const AttentionRows all = attention_rows(records);
   std::vector<std::string> sentences;
   const auto add = [&](const std::string& prefix, const Sentence& sentence) {
@@ -292,11 +292,6 @@ std::vector<std::string> explain_attention(std::span<const Record> records, Verd
   add("", about_all(all.rows, noise_note));
   add("", conventions(all.rows));
   return sentences;
-}
-
-std::vector<std::string> explain_attention(std::span<const Record> records) {
-  Verdicts verdicts(records);
-  return explain_attention(records, verdicts);
 }
 
 }  // namespace ridgeline

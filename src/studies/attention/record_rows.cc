@@ -25,21 +25,22 @@ std::optional<AttentionSize> attention_size(const Record& record) {
                        .seq_len = *seq_len};
 }
 
-AttentionRows attention_rows(std::span<const Record> records) {
+AttentionRows attention_rows(const RecordRefs& records) {
   AttentionRows out;
   const VariantNames variants(records, "attention");
   std::unordered_map<std::string, size_t> row_of_key;
-  for (const Record& record : records) {
-    const auto size = attention_size(record);
+  for (const Record* record : records) {
+    const auto size = attention_size(*record);
     if (!size) continue;
-    const std::string name = variants.of(record);
+    const std::string name = variants.of(*record);
     auto& names = out.implementations;
     if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-    const auto [entry, is_new] = row_of_key.try_emplace(workload_key(record), out.rows.size());
+    const auto [entry, is_new] = row_of_key.try_emplace(
+        workload_key(*record) + record->machine.fingerprint, out.rows.size());
     if (is_new)
-      out.rows.push_back({{&record}, *size, name});
+      out.rows.push_back({{record}, *size, name});
     else
-      out.rows[entry->second].record = &record;
+      out.rows[entry->second].record = record;
   }
   const auto rank = [&](const AttentionRow& row) {
     return std::find(out.implementations.begin(), out.implementations.end(), row.implementation);

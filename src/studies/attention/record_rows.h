@@ -41,7 +41,7 @@ struct AttentionRows {
 };
 
 // The rows that have a size. If one was measured twice, the later record counts.
-AttentionRows attention_rows(std::span<const Record> records);
+AttentionRows attention_rows(const RecordRefs& records);
 
 // The out-of-memory row with the smallest predicted peak, then length, width and batch size; null
 // if there is none.

@@ -164,7 +164,7 @@ ReportSection attention_time_section(const ReportContext& context) {
                                        "Which attention is the fastest at which length?");
   // The sentences are per implementation: with many of them there are too many.
   if (section.empty() || context.colours.size() > kMostImplementations) return section;
-  for (const std::string& sentence : explain_attention(context.input.records, *context.verdicts))
+  for (const std::string& sentence : explain_attention(context.rows, *context.verdicts))
     section.sentences.push_back(sentence);
   return section;
 }
@@ -175,7 +175,7 @@ ReportSection kernel_section(const ReportContext& context) {
   for (ReportView& view : section.views)
     for (Chart& chart : view.charts) chart.id = "kernel-" + chart.id;
   if (!section.empty())
-    for (const std::string& note : kernel_notes(context.input.records))
+    for (const std::string& note : kernel_notes(context.rows))
       section.sentences.push_back(shown(note, 400));
   return section;
 }

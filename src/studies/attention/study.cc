@@ -117,7 +117,7 @@ class Attention final : public Study {
     if (const std::string ladder = ladder_text(run, records); !ladder.empty())
       print("\n{}", ladder);
     account_smallest_oom(records, run);
-    const std::vector<std::string> sentences = explain_attention(records);
+    const std::vector<std::string> sentences = with_verdicts<explain_attention>(records);
     if (!sentences.empty()) print("\nWhat this shows:\n");
     print_notes(sentences);
   }

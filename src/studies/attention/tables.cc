@@ -139,7 +139,7 @@ std::string speedup_cell(const Record* base, const Record* other, std::string_vi
 
 }  // namespace
 
-Table attention_csv(std::span<const Record> records) {
+Table attention_csv(const RecordRefs& records) {
   using Row = AttentionRow;
   const AttentionRows all = attention_rows(records);
   const bool with_busy = tells_busy_time(records, "attention");
@@ -191,7 +191,7 @@ Table attention_csv(std::span<const Record> records) {
   return table_of("attention: " + shared_by_all(all), columns, all.rows);
 }
 
-Table attention_summary(std::span<const Record> records) {
+Table attention_summary(const RecordRefs& records) {
   using Row = AttentionRow;
   const AttentionRows all = attention_rows(records);
   const bool several = all.implementations.size() > 1;
@@ -224,7 +224,7 @@ Table attention_summary(std::span<const Record> records) {
                   columns, all.rows, {"error/tol", "total ms", "peak MiB", "busy ms"});
 }
 
-std::vector<Table> attention_side_by_side(std::span<const Record> records,
+std::vector<Table> attention_side_by_side(const RecordRefs& records,
                                           std::span<const std::string> implementations) {
   const AttentionRows all = attention_rows(records);
   std::vector<std::string> names(implementations.begin(), implementations.end());
@@ -259,7 +259,7 @@ std::vector<Table> attention_side_by_side(std::span<const Record> records,
   return tables;
 }
 
-std::string attention_memory_note(std::span<const Record> records) {
+std::string attention_memory_note(const RecordRefs& records) {
   for (const Record* record : rows_of_study(records, "attention"))
     if (peak_cell({record}).ends_with('*'))
       return "* growth of the process, as the operating system counts it: the library tells no "
@@ -267,7 +267,7 @@ std::string attention_memory_note(std::span<const Record> records) {
   return {};
 }
 
-const Record* smallest_oom(std::span<const Record> records) {
+const Record* smallest_oom(const RecordRefs& records) {
   const AttentionRows all = attention_rows(records);
   const AttentionRow* row = smallest_oom_row(all.rows);
   return row ? row->record : nullptr;

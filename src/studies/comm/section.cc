@@ -126,7 +126,7 @@ ReportSection comm_section(const ReportContext& context) {
     section.views.push_back(std::move(view));
   }
   if (!section.empty())
-    for (const std::string& note : comm_notes(context.input.records, *context.verdicts))
+    for (const std::string& note : comm_notes(context.rows, *context.verdicts))
       section.sentences.push_back(shown(note, 400));
   return section;
 }

@@ -101,7 +101,7 @@ StudyInfo comm_study() {
           .csv = comm_csv,
           .title = "Collectives",
           .table = comm_summary,
-          .notes = comm_notes,
+          .notes = with_verdicts<comm_notes>,
           .in_reports = "Collectives",
           .sections = {comm_section},
           .takes_turns = false,

@@ -16,10 +16,6 @@
 namespace ridgeline {
 namespace {
 
-std::vector<const Record*> comm_rows(std::span<const Record> records) {
-  return rows_of_study(records, "comm");
-}
-
 int64_t whole_of(const Record& record, const char* key) {
   return bounded_integer(number_in(record.workload, key).value_or(0));
 }
@@ -192,7 +188,7 @@ void explain_ranks(const std::vector<const Record*>& rows, std::vector<std::stri
 
 }  // namespace
 
-Table comm_csv(std::span<const Record> records) {
+Table comm_csv(const RecordRefs& records) {
   return table_of<FittedRow>("comm",
                              {{"backend", implementation_cell},
                               {"library", metric_text_cell("library")},
@@ -223,10 +219,10 @@ Table comm_csv(std::span<const Record> records) {
                               {"launcher", setting_cell("launcher")},
                               {"status", status_cell},
                               {"error", error_cell}},
-                             fitted_rows(comm_rows(records)));
+                             fitted_rows(rows_of_study(records, "comm")));
 }
 
-Table comm_summary(std::span<const Record> records) {
+Table comm_summary(const RecordRefs& records) {
   return table_of<FittedRow>("collectives: time of the slowest rank; +-% of the median within-run",
                              {{"backend", implementation_cell},
                               {"collective", workload_cell("collective")},
@@ -243,17 +239,12 @@ Table comm_summary(std::span<const Record> records) {
                               fit_column("beta GB/s", &CommFit::beta_bytes_per_s, 1e-9, "{:.2f}"),
                               fit_column("fit off %", &CommFit::worst_residual, 100, "{:.0f}"),
                               {"status", status_cell}},
-                             fitted_rows(comm_rows(records)),
+                             fitted_rows(rows_of_study(records, "comm")),
                              {"fit off %", "fastest ms", "mean rank ms", "alpha us", "beta GB/s"});
 }
 
-std::vector<std::string> comm_notes(std::span<const Record> records) {
-  Verdicts verdicts(records);
-  return comm_notes(records, verdicts);
-}
-
-std::vector<std::string> comm_notes(std::span<const Record> records, Verdicts& verdicts) {
-  const std::vector<const Record*> rows = comm_rows(records);
+std::vector<std::string> comm_notes(const RecordRefs& records, Verdicts& verdicts) {
+  const std::vector<const Record*> rows = rows_of_study(records, "comm");
   std::vector<std::string> notes;
   compare_backends(rows, verdicts, notes);
   explain_ranks(rows, notes);

@@ -101,19 +101,19 @@ Chart paper_chart(const std::string& dtype, PaperRoofs& roofs) {
 }
 
 // The devices with the shortest and the longest least time of the first workload.
-std::string least_words(const std::vector<Record>& rows) {
+std::string least_words(const std::vector<const Record*>& rows) {
   const Record *quickest = nullptr, *slowest = nullptr;
   const auto least = [](const Record& record) { return metric_number(record, "least_ms"); };
   std::string work;
-  for (const Record& record : rows) {
-    const auto ms = least(record);
-    if (record.status != Status::ok || !ms || !(*ms > 0)) continue;
+  for (const Record* record : rows) {
+    const auto ms = least(*record);
+    if (record->status != Status::ok || !ms || !(*ms > 0)) continue;
     const std::string of =
-        fmt::format("{} in {}", work_name(record), text_at(record.workload, "dtype"));
+        fmt::format("{} in {}", work_name(*record), text_at(record->workload, "dtype"));
     if (work.empty()) work = of;
     if (of != work) continue;
-    if (!quickest || *ms < *least(*quickest)) quickest = &record;
-    if (!slowest || *ms > *least(*slowest)) slowest = &record;
+    if (!quickest || *ms < *least(*quickest)) quickest = record;
+    if (!slowest || *ms > *least(*slowest)) slowest = record;
   }
   if (!quickest) return {};
   const auto bound = [](const Record& record) {
@@ -136,13 +136,13 @@ std::string least_words(const std::vector<Record>& rows) {
 ReportSection cost_section(const ReportContext& context) {
   ReportSection section{
       .id = "cost", .title = "Other machines", .question = "What would it cost on other machines?"};
-  std::vector<Record> rows;
+  std::vector<const Record*> rows;
   std::vector<std::string> dtypes;
   std::map<std::string, PaperRoofs> views;
   std::set<std::string> sources;
   for (const Record* record : context.rows) {
     if (record->study != "cost" || !record->cost || !record->workload.is_object()) continue;
-    rows.push_back(*record);
+    rows.push_back(record);
     sources.insert(source_of(*record));
     if (record->status != Status::ok || !record->metrics) continue;
     const std::string dtype = text_at(record->workload, "dtype");

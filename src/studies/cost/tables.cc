@@ -12,7 +12,7 @@
 namespace ridgeline {
 namespace {
 
-std::vector<const Record*> cost_records(std::span<const Record> records) {
+std::vector<const Record*> cost_records(const RecordRefs& records) {
   std::vector<const Record*> rows = rows_of_study(records, "cost");
   std::erase_if(rows, [](const Record* record) { return !record->cost; });
   return rows;
@@ -119,7 +119,7 @@ std::string ceilings_name(const Record& record) {
   return text_of(record.workload, "ceilings") + (is_measured(record) ? ", measured" : "");
 }
 
-Table cost_csv(std::span<const Record> records) {
+Table cost_csv(const RecordRefs& records) {
   std::vector<RecordColumn> columns = workload_columns(
       {"op", "phase", "form", "m", "n", "k", "model_size", "batch_size", "context_length",
        "d_model", "d_ff", "layers", "heads", "head_dim", "causal", "dtype"});
@@ -145,7 +145,7 @@ Table cost_csv(std::span<const Record> records) {
   return table_of("cost", columns, record_rows(cost_records(records)));
 }
 
-Table cost_counts(std::span<const Record> records) {
+Table cost_counts(const RecordRefs& records) {
   std::vector<RecordRow> rows;
   std::vector<std::string> seen;
   for (const Record* record : cost_records(records)) {
@@ -164,7 +164,7 @@ Table cost_counts(std::span<const Record> records) {
                              rows, {"GFLOP", "products MiB"});
 }
 
-Table cost_times(std::span<const Record> records) {
+Table cost_times(const RecordRefs& records) {
   Table table{.title = "least time in ms, and what bounds it",
               .columns = {"work", "dtype", "FLOP/byte"}};
   std::vector<std::string> devices, works;
@@ -189,7 +189,7 @@ Table cost_times(std::span<const Record> records) {
   return table;
 }
 
-std::vector<std::string> cost_notes(std::span<const Record> records) {
+std::vector<std::string> cost_notes(const RecordRefs& records) {
   const std::vector<const Record*> rows = cost_records(records);
   std::vector<std::string> notes, on_paper, measured;
   for (const Record* record : rows) {

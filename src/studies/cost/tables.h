@@ -5,19 +5,19 @@
 #include <string>
 #include <vector>
 
-#include "measure/record.h"
+#include "measure/record_values.h"
 #include "report/page/sections.h"
 #include "report/terminal/table.h"
 
 namespace ridgeline {
 
 // A row per workload and device.
-Table cost_csv(std::span<const Record> records);
+Table cost_csv(const RecordRefs& records);
 // A row per workload: MACs, FLOPs, bytes, FLOPs per byte.
-Table cost_counts(std::span<const Record> records);
+Table cost_counts(const RecordRefs& records);
 // A row per workload, a column per device: the least time and what bounds it.
-Table cost_times(std::span<const Record> records);
-std::vector<std::string> cost_notes(std::span<const Record> records);
+Table cost_times(const RecordRefs& records);
+std::vector<std::string> cost_notes(const RecordRefs& records);
 
 // The roofs of all devices, with every workload on each.
 ReportSection cost_section(const ReportContext& context);

@@ -128,7 +128,7 @@ ReportSection ddp_section(const ReportContext& context) {
     section.views.push_back({.name = place, .charts = {std::move(chart)}});
   }
   if (!section.empty())
-    for (const std::string& note : ddp_notes(context.input.records, *context.verdicts))
+    for (const std::string& note : ddp_notes(context.rows, *context.verdicts))
       // With several views, notes name their model themselves.
       section.sentences.push_back(shown(
           views.size() == 1 ? named_model(note, views.begin()->second.front()->workload) : note,

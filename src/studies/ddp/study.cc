@@ -261,7 +261,7 @@ StudyInfo ddp_study() {
       .csv = ddp_csv,
       .title = "Training on several ranks",
       .table = ddp_summary,
-      .notes = ddp_notes,
+      .notes = with_verdicts<ddp_notes>,
       .in_reports = "Training on several ranks",
       .sections = {ddp_section},
       .takes_turns = true,

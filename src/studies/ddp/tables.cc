@@ -13,10 +13,6 @@
 namespace ridgeline {
 namespace {
 
-std::vector<const Record*> ddp_rows(std::span<const Record> records) {
-  return rows_of_study(records, "ddp");
-}
-
 std::string counted(const std::string& number, const std::string& what) {
   return fmt::format("{} {}{}", number, what, number == "1" ? "" : "s");
 }
@@ -181,7 +177,7 @@ RecordCell predicted_off_cell(const char* format, double factor) {
 
 }  // namespace
 
-Table ddp_csv(std::span<const Record> records) {
+Table ddp_csv(const RecordRefs& records) {
   return table_of<RecordRow>(
       "ddp",
       {{"strategy", implementation_cell},
@@ -214,10 +210,10 @@ Table ddp_csv(std::span<const Record> records) {
        {"launcher", setting_cell("launcher")},
        {"status", status_cell},
        {"error", error_cell}},
-      record_rows(records, "ddp", kDdpStep));
+      record_rows(rows_of_study(records, "ddp"), kDdpStep));
 }
 
-Table ddp_summary(std::span<const Record> records) {
+Table ddp_summary(const RecordRefs& records) {
   return table_of<RecordRow>(
       "training on several ranks: step of the slowest one; memory and bytes of one",
       {{"strategy", [](const RecordRow& row) { return strategy_text(*row.record); }},
@@ -237,17 +233,12 @@ Table ddp_summary(std::span<const Record> records) {
        {"peak MiB", memory_cell(&MemoryFacts::peak, "{:.1f}")},
        {"predicted MiB", memory_cell(&MemoryFacts::predicted_peak, "{:.1f}")},
        {"status", status_cell}},
-      record_rows(records, "ddp", kDdpStep),
+      record_rows(rows_of_study(records, "ddp"), kDdpStep),
       {"predicted MiB", "precision", "collectives", "MB sent", "mode"});
 }
 
-std::vector<std::string> ddp_notes(std::span<const Record> records) {
-  Verdicts verdicts(records);
-  return ddp_notes(records, verdicts);
-}
-
-std::vector<std::string> ddp_notes(std::span<const Record> records, Verdicts& verdicts) {
-  const std::vector<const Record*> rows = ddp_rows(records);
+std::vector<std::string> ddp_notes(const RecordRefs& records, Verdicts& verdicts) {
+  const std::vector<const Record*> rows = rows_of_study(records, "ddp");
   DdpGroups groups;
   std::vector<std::string> notes;
   for (const Record* record : rows)

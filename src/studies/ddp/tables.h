@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "measure/record.h"
+#include "measure/record_values.h"
 #include "report/page/sections.h"
 #include "report/terminal/table.h"
 #include "report/verdicts.h"
@@ -15,12 +15,11 @@ namespace ridgeline {
 // One row per record. batch_size, threads, bytes sent and memory (in MiB) are per rank; step_ms is
 // the median of the slowest rank, predicted_off is predicted_step_ms / step_ms - 1, and compute_ms
 // and compute_alone_ms are a step without communication, on all ranks and on one alone.
-Table ddp_csv(std::span<const Record> records);
-Table ddp_summary(std::span<const Record> records);
+Table ddp_csv(const RecordRefs& records);
+Table ddp_summary(const RecordRefs& records);
 
 // Notes: strategies against naive, hidden communication, predictions, and equal parameters.
-std::vector<std::string> ddp_notes(std::span<const Record> records, Verdicts& verdicts);
-std::vector<std::string> ddp_notes(std::span<const Record> records);
+std::vector<std::string> ddp_notes(const RecordRefs& records, Verdicts& verdicts);
 
 // Predicted / measured time of a step, less 1; empty if one of them is missing.
 std::optional<double> predicted_off(const Record& record);

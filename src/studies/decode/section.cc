@@ -140,11 +140,11 @@ std::string ridge_words(const ReportContext& context, const std::vector<LayerDot
 
 ReportSection layer_section(const ReportContext& context) {
   ReportSection section{.id = "decode", .title = "A decoder layer"};
-  std::vector<Record> rows;
+  std::vector<const Record*> rows;
   std::map<std::string, std::vector<LayerDot>> views;
   for (const Record* record : context.rows) {
     if (record->study != "decode" || !record->workload.is_object() || !record->cost) continue;
-    rows.push_back(*record);
+    rows.push_back(record);
     const auto dot = is_drawn(*record) ? dot_of(*record) : std::nullopt;
     if (!dot) continue;
     const Json& work = record->workload;

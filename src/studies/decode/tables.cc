@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* kOfLayer = "forward";  // the only series
 
-std::vector<const Record*> layer_rows(std::span<const Record> records) {
+std::vector<const Record*> layer_rows(const RecordRefs& records) {
   std::vector<const Record*> rows = rows_of_study(records, "decode");
   std::erase_if(rows, [](const Record* record) { return !record->cost; });
   return rows;
@@ -240,7 +240,7 @@ void note_by_prompt(const LayerGroup& group, NoteOfBatch note_of, std::vector<st
 
 }  // namespace
 
-Table layer_csv(std::span<const Record> records) {
+Table layer_csv(const RecordRefs& records) {
   std::vector<RecordColumn> columns =
       workload_columns({"part", "phase", "cache", "prompt_length", "batch_size"});
   append<RecordRow>(columns, {{"macs", cost_cell(&PhaseCost::macs)},
@@ -278,7 +278,7 @@ Table layer_csv(std::span<const Record> records) {
   return table_of("decode", columns, record_rows(layer_rows(records), kOfLayer));
 }
 
-Table layer_summary(std::span<const Record> records) {
+Table layer_summary(const RecordRefs& records) {
   return table_of<RecordRow>("parts of a decoder layer; +-% of the median within-run",
                              {{"model", workload_cell("model_config")},
                               {"part", workload_cell("part")},
@@ -301,7 +301,7 @@ Table layer_summary(std::span<const Record> records) {
                              {"model", "impl", "MMAC", "MiB", "tokens/s", "+-%"});
 }
 
-std::string layer_bounds(std::span<const Record> records) {
+std::string layer_bounds(const RecordRefs& records) {
   for (const LayerGroup& group : layer_groups(layer_rows(records)))
     for (const double prompt : group.values("prompt_length"))
       for (const double batch : group.values("batch_size")) {
@@ -319,7 +319,7 @@ std::string layer_bounds(std::span<const Record> records) {
   return {};
 }
 
-std::vector<std::string> layer_notes(std::span<const Record> records) {
+std::vector<std::string> layer_notes(const RecordRefs& records) {
   const std::vector<const Record*> rows = layer_rows(records);
   std::vector<std::string> notes;
   const auto add = [&](const std::string& note) {

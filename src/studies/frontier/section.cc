@@ -118,7 +118,7 @@ ReportSection frontier_section(const ReportContext& context) {
                          .why = "Probed: each length was tried."};
   }
   if (!section.empty())
-    for (const std::string& note : frontier_notes(context.input.records))
+    for (const std::string& note : frontier_notes(context.rows))
       section.sentences.push_back(shown(note, 400));
   return section;
 }

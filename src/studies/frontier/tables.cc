@@ -55,7 +55,7 @@ std::string ratio_text(const Record& base, const Record& other) {
 
 }  // namespace
 
-Table frontier_csv(std::span<const Record> records) {
+Table frontier_csv(const RecordRefs& records) {
   return table_of<RecordRow>("frontier",
                              {{"implementation", implementation_cell},
                               {"device", device_cell},
@@ -78,10 +78,10 @@ Table frontier_csv(std::span<const Record> records) {
                               {"limited_by", metric_text_cell("limited_by")},
                               {"status", status_cell},
                               {"error", error_cell}},
-                             record_rows(records, "frontier"));
+                             record_rows(rows_of_study(records, "frontier")));
 }
 
-Table frontier_summary(std::span<const Record> records) {
+Table frontier_summary(const RecordRefs& records) {
   return table_of<RecordRow>(
       "the longest sequence that fits, forward and backward",
       {{"implementation", implementation_cell},
@@ -104,22 +104,21 @@ Table frontier_summary(std::span<const Record> records) {
         }},
        {"probes", probes_cell},
        {"status", status_cell}},
-      record_rows(records, "frontier"),
+      record_rows(rows_of_study(records, "frontier")),
       {"probes", "heads", "budget", "predicted S", "peak", "dtype", "d_model"});
 }
 
-std::vector<std::string> frontier_notes(std::span<const Record> records) {
+std::vector<std::string> frontier_notes(const RecordRefs& records) {
   std::vector<std::string> notes;
   std::map<std::string, std::vector<const Record*>> problems;
-  for (const Record& record : records)
-    if (record.study == "frontier" && record.status == Status::ok)
-      problems[problem_of(record)].push_back(&record);
+  for (const Record* record : rows_of_study(records, "frontier"))
+    if (record->status == Status::ok) problems[problem_of(*record)].push_back(record);
   for (const auto& [problem, rows] : problems)
     for (const Record* record : rows)
       if (const std::string ratio = ratio_text(*rows.front(), *record); !ratio.empty())
         notes.push_back(fmt::format("{}: {}", problem, ratio));
-  for (const Record& record : records) {
-    if (record.study != "frontier") continue;
+  for (const Record* row : rows_of_study(records, "frontier")) {
+    const Record& record = *row;
     const std::string what = fmt::format("{} at {}", record.implementation, problem_of(record));
     if (record.status != Status::ok) {
       notes.push_back(fmt::format("{}: {}", what, record.error));

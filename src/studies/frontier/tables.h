@@ -5,17 +5,17 @@
 #include <string>
 #include <vector>
 
-#include "measure/record.h"
+#include "measure/record_values.h"
 #include "report/page/sections.h"
 #include "report/terminal/table.h"
 
 namespace ridgeline {
 
-Table frontier_csv(std::span<const Record> records);
-Table frontier_summary(std::span<const Record> records);
+Table frontier_csv(const RecordRefs& records);
+Table frontier_summary(const RecordRefs& records);
 
 // Notes on how much further one implementation reaches than another, and on wrong predictions.
-std::vector<std::string> frontier_notes(std::span<const Record> records);
+std::vector<std::string> frontier_notes(const RecordRefs& records);
 
 // Section of reports.
 ReportSection frontier_section(const ReportContext& context);

@@ -157,7 +157,7 @@ ReportSection gemm_section(const ReportContext& context) {
     section.views.push_back(std::move(view));
   }
   if (!section.empty())
-    for (const std::string& note : gemm_notes(context.input.records, *context.verdicts))
+    for (const std::string& note : gemm_notes(context.rows, *context.verdicts))
       section.sentences.push_back(shown(note, 400));
   return section;
 }

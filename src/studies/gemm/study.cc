@@ -114,7 +114,7 @@ StudyInfo gemm_study() {
       .csv = gemm_csv,
       .title = "GEMM lab",
       .table = gemm_summary,
-      .notes = gemm_notes,
+      .notes = with_verdicts<gemm_notes>,
       .in_reports = "Matrix products",
       .sections = {gemm_section},
       .setting_axes = {"mode"},

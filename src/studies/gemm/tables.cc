@@ -17,10 +17,6 @@ namespace {
 
 constexpr const char* kPhase = "forward";  // the only one
 
-std::vector<const Record*> gemm_rows(std::span<const Record> records) {
-  return rows_of_study(records, "gemm");
-}
-
 std::string shape_of(const Record& record) {
   return fmt::format("{}x{}x{}", text_of(record.workload, "m"), text_of(record.workload, "n"),
                      text_of(record.workload, "k"));
@@ -76,7 +72,7 @@ std::string both_roofs(const Record& record) {
 
 }  // namespace
 
-Table gemm_csv(std::span<const Record> records) {
+Table gemm_csv(const RecordRefs& records) {
   std::vector<RecordColumn> columns = {
       {"op", workload_cell("op")},
       {"implementation", implementation_cell},
@@ -107,11 +103,11 @@ Table gemm_csv(std::span<const Record> records) {
   append<RecordRow>(
       columns, {{"ceiling_level", [](const RecordRow& row) { return ceiling_level(*row.record); }},
                 {"memory_ceiling_share", metric_cell("memory_ceiling_share")}});
-  return table_of("gemm", columns, record_rows(records, "gemm", kPhase));
+  return table_of("gemm", columns, record_rows(rows_of_study(records, "gemm"), kPhase));
 }
 
-Table gemm_summary(std::span<const Record> records) {
-  const std::vector<RecordRow> rows = record_rows(records, "gemm", kPhase);
+Table gemm_summary(const RecordRefs& records) {
+  const std::vector<RecordRow> rows = record_rows(rows_of_study(records, "gemm"), kPhase);
   std::vector<RecordColumn> columns = {
       {"op", workload_cell("op")},
       {"m x n x k", [](const RecordRow& row) { return shape_of(*row.record); }},
@@ -135,12 +131,7 @@ Table gemm_summary(std::span<const Record> records) {
                    "SM %", "peak %", "ceiling %", "GFLOP/s"});
 }
 
-std::vector<std::string> gemm_notes(std::span<const Record> records) {
-  Verdicts verdicts(records);
-  return gemm_notes(records, verdicts);
-}
-
-std::vector<std::string> gemm_notes(std::span<const Record> records, Verdicts& verdicts) {
+std::vector<std::string> gemm_notes(const RecordRefs& records, Verdicts& verdicts) {
   std::vector<std::string> notes;
   const auto add = [&](const std::string& note) { add_once(notes, note); };
   // The rungs are compared with the library at the largest problem of each op, dtype and mode.
@@ -151,7 +142,7 @@ std::vector<std::string> gemm_notes(std::span<const Record> records, Verdicts& v
   };
   std::map<std::string, Alike> groups;
   bool has_ceilings = false;
-  for (const Record* record : gemm_rows(records)) {
+  for (const Record* record : rows_of_study(records, "gemm")) {
     if (metric_of(*record, kPhase, "ceiling_share")) has_ceilings = true;
     if (record->status != Status::ok || !record->cost) continue;
     std::string key;
@@ -178,8 +169,8 @@ std::vector<std::string> gemm_notes(std::span<const Record> records, Verdicts& v
       if (record != *library) add(beside_library(**library, *record, verdicts));
   }
   for (const auto& [key, group] : groups) add(both_roofs(*group.highest));
-  add(noise_note(gemm_rows(records)));
-  for (const Record* record : gemm_rows(records)) {
+  add(noise_note(rows_of_study(records, "gemm")));
+  for (const Record* record : rows_of_study(records, "gemm")) {
     if (const auto share = metric_of(*record, kPhase, "ceiling_share");
         share && *share > kCeilingSlack)
       add("shares of the ceiling above 105 % say that it was measured too low, beside other work "
@@ -190,10 +181,12 @@ std::vector<std::string> gemm_notes(std::span<const Record> records, Verdicts& v
     if (metric_of(*record, kPhase, "ceiling_share"))
       add("ceiling % is " + text_of(*record->metrics, "ceiling_share_is"));
   }
-  for (const std::string& note : utilisation_notes(record_rows(records, "gemm", kPhase))) add(note);
+  for (const std::string& note :
+       utilisation_notes(record_rows(rows_of_study(records, "gemm"), kPhase)))
+    add(note);
   if (!has_ceilings && !groups.empty())
     add("no measured ceilings of this device were found: `ridgeline roofline` measures them");
-  for (const Record* record : gemm_rows(records))
+  for (const Record* record : rows_of_study(records, "gemm"))
     if (record->status != Status::ok)
       add(fmt::format("{} {} {}: {}", record->implementation, shape_of(*record),
                       status_csv_word(record->status), record->error));

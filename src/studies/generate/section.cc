@@ -147,16 +147,10 @@ Chart batch_chart(const ReportContext& context, const BatchView& view) {
 
 ReportSection generate_section(const ReportContext& context) {
   ReportSection section{.id = "generate", .title = "Text, token by token"};
-  std::vector<Record> rows;
-  std::vector<const Record*> found;
-  for (const Record* record : context.rows)
-    if (record->study == "generate" && record->workload.is_object()) {
-      rows.push_back(*record);
-      found.push_back(record);
-    }
+  const std::vector<const Record*> rows = rows_of_study(context.rows, "generate");
   if (rows.empty()) return section;
   section.question = "How many tokens per second are decoded?";
-  for (const auto& [name, view] : batch_views(found)) {
+  for (const auto& [name, view] : batch_views(rows)) {
     if (section.views.size() == kMostViews) break;
     if (section.views.empty()) {
       section.answer = answer(view);

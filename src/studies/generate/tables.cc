@@ -9,10 +9,6 @@ namespace {
 
 constexpr double kPercent = 100;
 
-std::vector<const Record*> rows_of_generate(std::span<const Record> records) {
-  return rows_of_study(records, "generate");
-}
-
 constexpr const char* kDecode = "decode";  // the series of most columns
 
 // Records of earlier versions have no batch size: they have one text.
@@ -33,7 +29,7 @@ RecordCell prefill_rate_cell(const char* format) {
 
 }  // namespace
 
-Table generate_csv(std::span<const Record> records) {
+Table generate_csv(const RecordRefs& records) {
   return table_of<RecordRow>("generate",
                              {{"model", workload_cell("model")},
                               {"weights", workload_cell("weights")},
@@ -65,10 +61,10 @@ Table generate_csv(std::span<const Record> records) {
                               {"roof_tokens_per_s", metric_cell("roof_tokens_per_s")},
                               {"bound", word_cell("bound")},
                               {"equal_tokens", metric_text_cell("equal_tokens")}},
-                             record_rows(records, "generate", kDecode));
+                             record_rows(rows_of_study(records, "generate"), kDecode));
 }
 
-Table generate_summary(std::span<const Record> records) {
+Table generate_summary(const RecordRefs& records) {
   return table_of<RecordRow>(
       "tokens of the prompt, taken in at once, and new ones, one by one; tokens/s of all texts "
       "together; medians",
@@ -89,21 +85,21 @@ Table generate_summary(std::span<const Record> records) {
        {"predicted MiB", memory_cell(&MemoryFacts::predicted_peak, "{:.1f}")},
        {"peak MiB", memory_cell(&MemoryFacts::peak, "{:.1f}")},
        {"status", status_cell}},
-      record_rows(records, "generate", kDecode),
+      record_rows(rows_of_study(records, "generate"), kDecode),
       {"device", "weights", "predicted MiB", "+-%", "GB/s", "model"});
 }
 
-std::vector<std::string> generate_notes(std::span<const Record> records) {
+std::vector<std::string> generate_notes(const RecordRefs& records) {
   std::vector<std::string> notes;
   bool has_steps = false, has_roof = false;
-  for (const Record* record : rows_of_generate(records)) {
+  for (const Record* record : rows_of_study(records, "generate")) {
     has_steps = has_steps || metric_of(*record, "decode", "tokens_per_s");
     has_roof = has_roof || metric_of(*record, "decode", "roof_share");
     if (record->status != Status::ok)
       notes.push_back(fmt::format("{}: {}: {}", record->implementation,
                                   status_csv_word(record->status), record->error));
   }
-  for (const Record* record : rows_of_generate(records)) {
+  for (const Record* record : rows_of_study(records, "generate")) {
     const std::string equal = metric_text(*record, "equal_tokens");
     if (equal.empty()) continue;
     const std::string all = metric_text(*record, "new_tokens");

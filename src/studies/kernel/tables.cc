@@ -14,7 +14,7 @@ namespace {
 constexpr std::array kPasses = {"forward", "backward"};
 
 // A record that was not measured has one row, for forward.
-std::vector<RecordRow> pass_rows(std::span<const Record> records) {
+std::vector<RecordRow> pass_rows(const RecordRefs& records) {
   std::vector<RecordRow> rows;
   for (const Record* record : rows_of_study(records, "kernel"))
     for (const char* pass : kPasses)
@@ -51,7 +51,7 @@ std::string shape_cell(const RecordRow& row) {
 
 }  // namespace
 
-Table kernel_csv(std::span<const Record> records) {
+Table kernel_csv(const RecordRefs& records) {
   std::vector<RecordColumn> columns = {
       {"implementation", implementation_cell},
       {"batch_size", workload_cell("batch_size")},
@@ -86,7 +86,7 @@ Table kernel_csv(std::span<const Record> records) {
   return table_of("kernel", columns, pass_rows(records));
 }
 
-Table kernel_summary(std::span<const Record> records) {
+Table kernel_summary(const RecordRefs& records) {
   const std::vector<RecordRow> rows = pass_rows(records);
   const VariantNames variants(records, "kernel");
   std::vector<RecordColumn> columns = {
@@ -116,22 +116,22 @@ Table kernel_summary(std::span<const Record> records) {
                    "tensor %", "SM %", "peak %", "GFLOP/s", "busy us"});
 }
 
-std::vector<std::string> kernel_notes(std::span<const Record> records) {
+std::vector<std::string> kernel_notes(const RecordRefs& records) {
   std::vector<std::string> notes;
   const auto add = [&](const std::string& note) { add_once(notes, note); };
-  for (const Record& record : records)
-    if (record.status != Status::ok && record.study == "kernel")
-      add(fmt::format("{} {}: {}", record.implementation, status_csv_word(record.status),
-                      record.error));
-  add(host_bound_note(rows_of_study(records, "kernel")));
-  add(noise_note(rows_of_study(records, "kernel")));
-  for (const Record& record : records) {
-    if (record.study != "kernel" || !record.metrics || !record.metrics->is_object()) continue;
-    add(text_of(*record.metrics, "conventions"));
-    const std::string share = text_of(*record.metrics, "peak_share_is");
+  const std::vector<const Record*> rows = rows_of_study(records, "kernel");
+  for (const Record* record : rows)
+    if (record->status != Status::ok)
+      add(fmt::format("{} {}: {}", record->implementation, status_csv_word(record->status),
+                      record->error));
+  add(host_bound_note(rows));
+  add(noise_note(rows));
+  for (const Record* record : rows) {
+    add(metric_text(*record, "conventions"));
+    const std::string share = metric_text(*record, "peak_share_is");
     if (!share.empty()) add("peak % is " + share);
-    add(text_of(*record.metrics, "mode_is"));
-    add(text_of(*record.metrics, "busy_is"));
+    add(metric_text(*record, "mode_is"));
+    add(metric_text(*record, "busy_is"));
   }
   for (const std::string& note : utilisation_notes(pass_rows(records))) add(note);
   constexpr size_t kMostExplained = 3;

@@ -158,13 +158,13 @@ std::string view_name(const Record& record) {
 }
 
 // Returns the row with the highest peak, or null if no row has a timeline.
-const Record* highest_of(const std::vector<Record>& rows) {
+const Record* highest_of(const std::vector<const Record*>& rows) {
   const Record* most = nullptr;
   Bytes peak;
-  for (const Record& record : rows)
-    if (const auto timeline = recorded_timeline(record);
+  for (const Record* record : rows)
+    if (const auto timeline = recorded_timeline(*record);
         timeline && (!most || timeline->peak > peak))
-      most = &record, peak = timeline->peak;
+      most = record, peak = timeline->peak;
   return most;
 }
 
@@ -193,13 +193,12 @@ ReportSection timeline_section(const ReportContext& context) {
   ReportSection section{.id = "memory-timeline",
                         .title = "Memory over a step",
                         .question = "Which tensors hold the memory of a step?"};
-  std::vector<Record> rows;
+  std::vector<const Record*> rows;
   std::map<std::string, size_t> places;
-  for (const Record* record : context.rows) {
-    if (record->study != "memory" || !record->workload.is_object()) continue;
+  for (const Record* record : rows_of_study(context.rows, "memory")) {
     const auto timeline = recorded_timeline(*record);
     if (!timeline) continue;
-    rows.push_back(*record);
+    rows.push_back(record);
     if (timeline->points.size() < 2) continue;
     const std::string name = view_name(*record);
     const auto [place, is_new] = places.emplace(name, section.views.size());
@@ -219,24 +218,24 @@ ReportSection timeline_section(const ReportContext& context) {
     if (view != section.views.end()) std::rotate(section.views.begin(), view, view + 1);
   }
   section.certainty = {
-      .level = rows.front().memory.peak ? Certainty::Level::measured : Certainty::Level::counted,
-      .why = rows.front().memory.peak ? "By the ledger, byte by byte."
-                                      : "Predicted from graph and plan; nothing was run."};
-  for (const Record& record : rows) {
-    std::string text = named_model(timeline_name(record), record.workload) + ":";
-    for (const std::string& answer : timeline_answers(record)) text += " " + answer;
+      .level = rows.front()->memory.peak ? Certainty::Level::measured : Certainty::Level::counted,
+      .why = rows.front()->memory.peak ? "By the ledger, byte by byte."
+                                       : "Predicted from graph and plan; nothing was run."};
+  for (const Record* record : rows) {
+    std::string text = named_model(timeline_name(*record), record->workload) + ":";
+    for (const std::string& answer : timeline_answers(*record)) text += " " + answer;
     if (section.sentences.size() < kMostAnswers) section.sentences.push_back(shown(text, 800));
   }
   for (const std::string& note : timeline_notes(rows))
     section.sentences.push_back(shown(note, 400));
   section.tables.push_back(as_report_table(timeline_peaks(rows)));
   for (std::vector<ReportCell>& row : section.tables.back().rows)
-    for (const Record& record : rows)
-      if (!row.empty() && row.front().text == timeline_workload_name(record))
-        row.front().text = shown(named_model(row.front().text, record.workload), 120);
-  for (const Record& record : rows) {
-    const std::string of = " of " + named_model(timeline_name(record), record.workload);
-    for (Table table : {held_at_peak(record, kTop), largest_tensors_of(record, kTop)}) {
+    for (const Record* record : rows)
+      if (!row.empty() && row.front().text == timeline_workload_name(*record))
+        row.front().text = shown(named_model(row.front().text, record->workload), 120);
+  for (const Record* record : rows) {
+    const std::string of = " of " + named_model(timeline_name(*record), record->workload);
+    for (Table table : {held_at_peak(*record, kTop), largest_tensors_of(*record, kTop)}) {
       if (section.tables.size() > kMostTables || table.rows.empty()) continue;
       table.title += of;
       section.tables.push_back(as_report_table(table));

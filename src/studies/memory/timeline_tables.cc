@@ -16,7 +16,7 @@
 namespace ridgeline {
 namespace {
 
-std::vector<const Record*> rows_of(std::span<const Record> records) {
+std::vector<const Record*> rows_of(const RecordRefs& records) {
   std::vector<const Record*> rows = rows_of_study(records, "memory");
   // Records of models' accounts are of the same study, but have no timeline.
   std::erase_if(rows, [](const Record* record) {
@@ -154,7 +154,7 @@ std::string timeline_name(const Record& record) {
   return fmt::format("{}, {}", profile_workload_name(record), record.implementation);
 }
 
-Table timeline_csv(std::span<const Record> records) {
+Table timeline_csv(const RecordRefs& records) {
   std::vector<TimelineRow> rows;
   for (const Record* record : rows_of(records))
     rows.push_back({{record}, recorded_timeline(*record).value_or(RecordedTimeline{})});
@@ -205,7 +205,7 @@ Table timeline_csv(std::span<const Record> records) {
   return table_of("memory", columns, rows);
 }
 
-Table timeline_peaks(std::span<const Record> records) {
+Table timeline_peaks(const RecordRefs& records) {
   constexpr const char* kScenarios[] = {"forward", "fwd-bwd", "full-step"};
   Table table{.title = "Peak memory, predicted and measured; forward keeps what backward needs",
               .columns = {"workload", "implementation"},
@@ -317,7 +317,7 @@ std::vector<std::string> timeline_answers(const Record& record) {
   return answers;
 }
 
-std::vector<std::string> timeline_notes(std::span<const Record> records) {
+std::vector<std::string> timeline_notes(const RecordRefs& records) {
   const std::vector<const Record*> rows = rows_of(records);
   std::vector<std::string> notes = mixed_sentences(rows);
   size_t predicted = 0;

@@ -5,17 +5,17 @@
 #include <string>
 #include <vector>
 
-#include "measure/record.h"
+#include "measure/record_values.h"
 #include "report/page/sections.h"
 #include "report/terminal/table.h"
 
 namespace ridgeline {
 
 // One line per row, in bytes.
-Table timeline_csv(std::span<const Record> records);
+Table timeline_csv(const RecordRefs& records);
 
 // One line per model and implementation: the peak of each scenario, predicted and measured.
-Table timeline_peaks(std::span<const Record> records);
+Table timeline_peaks(const RecordRefs& records);
 // Of one record, at most `top` lines: groups of tensors at the peak, and the largest tensors.
 Table held_at_peak(const Record& record, size_t top);
 Table largest_tensors_of(const Record& record, size_t top);
@@ -33,7 +33,7 @@ std::string kinds_at_peak(const Record& record);
 // largest tensors, and the residual stream; none for what the record does not have.
 std::vector<std::string> timeline_answers(const Record& record);
 // The effect of mixed precision, rows that were not measured or failed, and missing files.
-std::vector<std::string> timeline_notes(std::span<const Record> records);
+std::vector<std::string> timeline_notes(const RecordRefs& records);
 
 ReportSection timeline_section(const ReportContext& context);
 

@@ -13,7 +13,7 @@ namespace {
 using Number = std::optional<double>;
 
 // The rows whose first sample is the first step.
-std::vector<const Record*> rows_without_warmups(std::span<const Record> records) {
+std::vector<const Record*> rows_without_warmups(const RecordRefs& records) {
   std::vector<const Record*> rows = rows_of_study(records, "model");
   std::erase_if(rows, [](const Record* record) {
     return record->protocol.warmups > 0 || !record->workload.is_object() ||
@@ -71,7 +71,7 @@ std::string sentence(const Record& record, const char* scenario) {
 
 }  // namespace
 
-Table model_first_steps(std::span<const Record> records) {
+Table model_first_steps(const RecordRefs& records) {
   Table table{.title =
                   "model: milliseconds per step without warm-ups; of the first step: what was "
                   "set up once, memory that was asked for, pages that were touched first",
@@ -105,7 +105,7 @@ Table model_first_steps(std::span<const Record> records) {
   return table;
 }
 
-std::vector<std::string> model_first_step_notes(std::span<const Record> records) {
+std::vector<std::string> model_first_step_notes(const RecordRefs& records) {
   std::vector<std::string> notes;
   for (const Record* record : rows_without_warmups(records)) {
     const char* slowest = std::ranges::max(

@@ -264,7 +264,7 @@ ReportSection model_section(const ReportContext& context) {
     add(memory_by_kind_chart(group));
     if (!view.charts.empty()) section.views.push_back(std::move(view));
   }
-  for (const std::string& note : model_notes(context.input.records))
+  for (const std::string& note : model_notes(context.rows))
     section.sentences.push_back(shown(note, 500));
   return section;
 }

@@ -5,10 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
+#include <map>
 #include <optional>
 
 #include "report/record_cells.h"
 #include "report/terminal/busy_cells.h"
+#include "report/terminal/columns.h"
 #include "report/terminal/fallback.h"
 #include "report/verdicts.h"
 
@@ -20,33 +23,42 @@ constexpr std::array kModes = {"vanilla", "compiled"};
 
 using Number = std::optional<double>;
 
-// Both modes of one model; null if not among the records.
-struct Pair {
-  const Record* vanilla = nullptr;
-  const Record* compiled = nullptr;
+// The records of one model by mode.
+struct Modes {
+  std::map<std::string, const Record*, std::less<>> records = {};
 
-  const Record*& of(std::string_view mode) { return mode == kModes[0] ? vanilla : compiled; }
-  const Record* of(std::string_view mode) const { return mode == kModes[0] ? vanilla : compiled; }
-  const Record& any() const { return vanilla ? *vanilla : *compiled; }
+  // Null if the mode was not run.
+  const Record* of(std::string_view mode) const {
+    const auto found = records.find(mode);
+    return found == records.end() ? nullptr : found->second;
+  }
+  const Record* vanilla() const { return of(kModes[0]); }
+  const Record* compiled() const { return of(kModes[1]); }
+  const Record& any() const { return *records.begin()->second; }
 };
 
-bool is_model(const Record& record) {
-  return record.study == "model" && record.workload.is_object() &&
-         std::find(kModes.begin(), kModes.end(), record.implementation) != kModes.end();
+// In the order in which models first appear; rows of other machines or settings are other rows.
+std::vector<Modes> modes_of(const RecordRefs& records) {
+  std::vector<Modes> rows;
+  for (const Record* record : rows_of_study(records, "model")) {
+    const auto same = std::ranges::find_if(rows, [&](const Modes& row) {
+      const Record& other = row.any();
+      return other.workload == record->workload && other.settings == record->settings &&
+             other.device == record->device &&
+             other.machine.fingerprint == record->machine.fingerprint;
+    });
+    (same == rows.end() ? rows.emplace_back() : *same).records[record->implementation] = record;
+  }
+  return rows;
 }
 
-// In the order in which models first appear.
-std::vector<Pair> pairs_of(std::span<const Record> records) {
-  std::vector<Pair> pairs;
-  for (const Record& record : records) {
-    if (!is_model(record)) continue;
-    const auto same = std::find_if(pairs.begin(), pairs.end(), [&](const Pair& pair) {
-      return pair.any().workload == record.workload && pair.any().device == record.device;
-    });
-    Pair& pair = same == pairs.end() ? pairs.emplace_back() : *same;
-    pair.of(record.implementation) = &record;
-  }
-  return pairs;
+// The modes besides vanilla and compiled, in order of appearance.
+std::vector<std::string> other_modes(const RecordRefs& records) {
+  std::vector<std::string> names;
+  for (const Record* record : rows_of_study(records, "model"))
+    if (std::ranges::find(kModes, record->implementation) == kModes.end())
+      add_once(names, record->implementation);
+  return names;
 }
 
 // Results of scenarios that fit are valid even if a larger one was out of memory.
@@ -83,63 +95,50 @@ Number largest_metric(const Record* record, const char* name) {
   return metric(record, largest(record), name);
 }
 
-Number speedup(const Pair& pair, std::string_view scenario) {
-  const Number before = median(pair.vanilla, scenario), after = median(pair.compiled, scenario);
+Number speedup(const Modes& row, std::string_view scenario) {
+  const Number before = median(row.vanilla(), scenario), after = median(row.compiled(), scenario);
   if (!before || !after || *after <= 0) return std::nullopt;
   return *before / *after;
-}
-
-std::string speedup_text(const Pair& pair, std::string_view scenario) {
-  const Number ratio = speedup(pair, scenario);
-  return ratio && *ratio > 0 ? times_text(*ratio) : std::string();
 }
 
 // The same from the GPU's busy times.
-Number kernel_speedup(const Pair& pair, std::string_view scenario) {
-  const Number before = busy_ms(pair.vanilla, scenario), after = busy_ms(pair.compiled, scenario);
+Number kernel_speedup(const Modes& row, std::string_view scenario) {
+  const Number before = busy_ms(row.vanilla(), scenario), after = busy_ms(row.compiled(), scenario);
   if (!before || !after || *after <= 0) return std::nullopt;
   return *before / *after;
 }
 
-// "vanilla, compiled": the modes that are host-bound.
-std::string host_bound_modes(const Pair& pair, std::string_view scenario) {
+// "vanilla, compiled": the modes of these two that are host-bound.
+std::string host_bound_modes(const Modes& row, std::string_view scenario) {
   std::string modes;
   for (const char* mode : kModes)
-    if (is_host_bound(pair.of(mode), scenario))
+    if (is_host_bound(row.of(mode), scenario))
       modes += (modes.empty() ? "" : ", ") + std::string(mode);
   return modes;
 }
 
-std::vector<std::string> busy_cells(const Pair& pair, std::string_view scenario) {
-  const Number ratio = kernel_speedup(pair, scenario);
-  return {cell(busy_ms(pair.vanilla, scenario), "{:.3f}"),
-          cell(busy_ms(pair.compiled, scenario), "{:.3f}"),
-          ratio && *ratio > 0 ? times_text(*ratio) : std::string(),
-          host_bound_modes(pair, scenario)};
-}
-
 // Names host-bound times, and the ratio of the GPU's busy times.
-std::string host_bound_sentence(const Pair& pair) {
+std::string host_bound_sentence(const Modes& row) {
   std::string parts;
   for (const char* scenario : kScenarioSeries) {
-    const std::string modes = host_bound_modes(pair, scenario);
+    const std::string modes = host_bound_modes(row, scenario);
     if (modes.empty()) continue;
     parts += fmt::format("{}{}: ", parts.empty() ? "" : "; ", scenario);
     std::string busy;
     for (const char* mode : kModes)
-      if (const Record* record = pair.of(mode); is_host_bound(record, scenario))
+      if (const Record* record = row.of(mode); is_host_bound(record, scenario))
         busy +=
             fmt::format("{}{} keeps the GPU busy for {:.3g} of {:.3g} ms", busy.empty() ? "" : ", ",
                         mode, *busy_ms(record, scenario), median(record, scenario).value_or(0));
     parts += busy;
-    const Number kernels = kernel_speedup(pair, scenario);
-    if (const Number wall = speedup(pair, scenario); wall && kernels)
+    const Number kernels = kernel_speedup(row, scenario);
+    if (const Number wall = speedup(row, scenario); wall && kernels)
       parts +=
           fmt::format(", so {} by the clock measures the host, and the kernels' own ratio is {}",
                       times_text(*wall), times_text(*kernels));
   }
   if (parts.empty()) return {};
-  return fmt::format("Host-bound: {}: {}", model_words(pair.any()), parts);
+  return fmt::format("Host-bound: {}: {}", model_words(row.any()), parts);
 }
 
 // Whether the scenario of this series was requested.
@@ -215,6 +214,84 @@ constexpr ModeColumn kModeColumns[] = {
     {"launches", [](const Record* r) { return largest_metric(r, "launches"); }},
 };
 
+Column<Modes> mode_column(std::string name, const std::string& mode,
+                          std::function<Number(const Record*)> value) {
+  return {std::move(name), [=](const Modes& row) { return cell(value(row.of(mode))); }};
+}
+
+Column<Modes> median_column(const char* series, const std::string& mode) {
+  return mode_column(fmt::format("{}_{}_ms", series, mode), mode,
+                     [=](const Record* record) { return median(record, series); });
+}
+
+Column<Modes> busy_column(const char* series, const std::string& mode) {
+  return mode_column(fmt::format("{}_{}_busy_ms", series, mode), mode,
+                     [=](const Record* record) { return busy_ms(record, series); });
+}
+
+Column<Modes> loss_scale_column(const char* what, const std::string& mode) {
+  return mode_column(fmt::format("{}_{}", what, mode), mode,
+                     [=](const Record* record) { return metric(record, "full_step", what); });
+}
+
+Column<Modes> status_column(const std::string& mode) {
+  return {"status_" + mode, [=](const Modes& row) {
+            const Record* record = row.of(mode);
+            return std::string(record ? status_csv_word(record->status) : "");
+          }};
+}
+
+using Ratio = Number (*)(const Modes& row, std::string_view scenario);
+Column<Modes> ratio_column(const char* series, const char* what, Ratio ratio) {
+  return {fmt::format("{}_{}", series, what),
+          [=](const Modes& row) { return cell(ratio(row, series), "{:.4g}"); }};
+}
+
+// Mean and standard deviation.
+void add_statistics(std::vector<Column<Modes>>& columns, const char* series,
+                    const std::string& mode) {
+  for (const auto& [what, which] :
+       {std::pair("mean", &Statistics::mean_ms), {"std", &Statistics::std_ms}})
+    columns.push_back(mode_column(
+        fmt::format("{}_{}_{}_ms", series, mode, what), mode,
+        [=, which = which](const Record* record) { return statistic_of(record, series, which); }));
+}
+
+// What failed or ran otherwise, by mode.
+std::string errors_of(const Modes& row, const std::vector<std::string>& modes) {
+  std::string errors;
+  for (const std::string& mode : modes)
+    if (const Record* record = row.of(mode))
+      for (const std::string& told : {record->error, ran_eagerly(*record)})
+        if (!told.empty())
+          errors += fmt::format("{}{}: {}", errors.empty() ? "" : "; ", mode, told);
+  return errors;
+}
+
+std::function<std::string(const Modes&)> of_workload(const char* key) {
+  return [key](const Modes& row) { return text_of(row.any().workload, key); };
+}
+
+std::string millions_cell(const Modes& row) {
+  return millions(row.any().workload);
+}
+
+// A row of the summary.
+struct ScenarioRow : Modes {
+  const char* scenario;
+};
+
+// A time, or why there is none.
+std::string time_cell(const Record* record, const char* scenario) {
+  if (record == nullptr) return "-";
+  const Number ms = median(record, scenario);
+  return ms ? cell(ms, "{:.3f}") : std::string(status_csv_word(record->status));
+}
+
+std::string ratio_text(Number ratio) {
+  return ratio && *ratio > 0 ? times_text(*ratio) : std::string();
+}
+
 }  // namespace
 
 std::string model_words(const Record& record) {
@@ -223,145 +300,186 @@ std::string model_words(const Record& record) {
                      text_of(record.workload, "precision"));
 }
 
-Table model_csv(std::span<const Record> records) {
-  Table table{.title = "model"};
-  table.columns = {"model_size", "context_length", "num_params", "num_params_millions"};
-  for (const char* scenario : kScenarioSeries)
-    for (const char* what : {"vanilla_ms", "compiled_ms", "speedup"})
-      table.columns.push_back(fmt::format("{}_{}", scenario, what));
+Table model_csv(const RecordRefs& records) {
+  const std::vector<std::string> others = other_modes(records);
+  std::vector<std::string> all(kModes.begin(), kModes.end());
+  all.insert(all.end(), others.begin(), others.end());
+  std::vector<Column<Modes>> columns = {{"model_size", of_workload("model_size")},
+                                        {"context_length", of_workload("context_length")},
+                                        {"num_params", of_workload("num_params")},
+                                        {"num_params_millions", millions_cell}};
+  const auto add = [&](Column<Modes> column) { columns.push_back(std::move(column)); };
+  const auto add_times = [&](const char* series) {
+    for (const char* mode : kModes) add(median_column(series, mode));
+    add(ratio_column(series, "speedup", speedup));
+  };
+  for (const char* scenario : kScenarioSeries) add_times(scenario);
   for (const ModeColumn& column : kModeColumns)
     for (const char* mode : kModes)
-      table.columns.push_back(fmt::format("{}_{}", column.name, mode));
-  table.columns.insert(table.columns.end(),
-                       {"backward_vanilla_ms", "backward_compiled_ms", "backward_speedup"});
+      add(mode_column(fmt::format("{}_{}", column.name, mode), mode, column.value));
+  add_times("backward");
   for (const char* series : kModelSeries)
-    for (const char* mode : kModes)
-      for (const char* what : {"mean", "std"})
-        table.columns.push_back(fmt::format("{}_{}_{}_ms", series, mode, what));
-  table.columns.insert(table.columns.end(), {"compile_seconds", "precision", "batch_size", "device",
-                                             "status_vanilla", "status_compiled", "error"});
-  for (const char* scenario : kModelSeries)
-    for (const char* what : {"vanilla_busy_ms", "compiled_busy_ms", "kernel_speedup", "host_bound"})
-      table.columns.push_back(fmt::format("{}_{}", scenario, what));
+    for (const char* mode : kModes) add_statistics(columns, series, mode);
+  add({"compile_seconds", [](const Modes& row) { return cell(compile_seconds(row.compiled())); }});
+  add({"precision", of_workload("precision")});
+  add({"batch_size", of_workload("batch_size")});
+  add({"device", [](const Modes& row) { return row.any().device; }});
+  for (const char* mode : kModes) add(status_column(mode));
+  add({"error", [&](const Modes& row) { return errors_of(row, all); }});
+  for (const char* series : kModelSeries) {
+    for (const char* mode : kModes) add(busy_column(series, mode));
+    add(ratio_column(series, "kernel_speedup", kernel_speedup));
+    add({fmt::format("{}_host_bound", series),
+         [=](const Modes& row) { return host_bound_modes(row, series); }});
+  }
   for (const char* what : kLossScaleColumns)
-    for (const char* mode : kModes) table.columns.push_back(fmt::format("{}_{}", what, mode));
-  for (const Pair& pair : pairs_of(records)) {
-    const Json& workload = pair.any().workload;
-    std::vector<std::string> row = {text_of(workload, "model_size"),
-                                    text_of(workload, "context_length"),
-                                    text_of(workload, "num_params"), millions(workload)};
-    for (const char* scenario : kScenarioSeries) {
-      for (const char* mode : kModes) row.push_back(cell(median(pair.of(mode), scenario)));
-      row.push_back(cell(speedup(pair, scenario), "{:.4g}"));
+    for (const char* mode : kModes) add(loss_scale_column(what, mode));
+  for (const std::string& mode : others) {
+    for (const char* series : kModelSeries) {
+      add(median_column(series, mode));
+      add_statistics(columns, series, mode);
+      add(busy_column(series, mode));
     }
     for (const ModeColumn& column : kModeColumns)
-      for (const char* mode : kModes) row.push_back(cell(column.value(pair.of(mode))));
-    for (const char* mode : kModes) row.push_back(cell(median(pair.of(mode), "backward")));
-    row.push_back(cell(speedup(pair, "backward"), "{:.4g}"));
-    for (const char* series : kModelSeries)
-      for (const char* mode : kModes)
-        for (double Statistics::*which : {&Statistics::mean_ms, &Statistics::std_ms})
-          row.push_back(cell(statistic_of(pair.of(mode), series, which)));
-    row.push_back(cell(compile_seconds(pair.compiled)));
-    row.push_back(text_of(workload, "precision"));
-    row.push_back(text_of(workload, "batch_size"));
-    row.push_back(pair.any().device);
-    std::string errors;
-    for (const char* mode : kModes) {
-      const Record* record = pair.of(mode);
-      row.emplace_back(record ? status_csv_word(record->status) : "");
-      if (record == nullptr) continue;
-      for (const std::string& told : {record->error, ran_eagerly(*record)})
-        if (!told.empty())
-          errors += fmt::format("{}{}: {}", errors.empty() ? "" : "; ", mode, told);
-    }
-    row.push_back(errors);
-    for (const char* scenario : kModelSeries) {
-      for (const char* mode : kModes) row.push_back(cell(busy_ms(pair.of(mode), scenario)));
-      row.push_back(cell(kernel_speedup(pair, scenario), "{:.4g}"));
-      row.push_back(host_bound_modes(pair, scenario));
-    }
-    for (const char* what : kLossScaleColumns)
-      for (const char* mode : kModes) row.push_back(cell(metric(pair.of(mode), "full_step", what)));
-    table.rows.push_back(std::move(row));
+      add(mode_column(fmt::format("{}_{}", column.name, mode), mode, column.value));
+    for (const char* what : kLossScaleColumns) add(loss_scale_column(what, mode));
+    add(status_column(mode));
   }
-  return table;
+  return table_of("model", columns, modes_of(records));
 }
 
-Table model_summary(std::span<const Record> records) {
-  Table table{
-      .title = "model: median milliseconds per step, +-% within-run (v vanilla, c compiled)",
-      .columns = {"size", "Mparams", "context", "batch", "precision", "scenario", "vanilla",
-                  "+-% v", "compiled", "+-% c", "speedup", "MiB vanilla", "MiB compiled",
-                  "ktokens/s", "MFU %", "launches", "compile s"},
-      .rows = {},
-      .spare = {"compile s", "Mparams", "launches", "ktokens/s", "MFU %", "MiB vanilla", "batch",
-                "precision", "MiB compiled"}};
-  std::vector<std::vector<std::string>> busy, loss_scales;
-  bool scales_loss = false;
-  for (const Pair& pair : pairs_of(records)) {
-    const Json& workload = pair.any().workload;
-    // Figures other than times are compiled's, or vanilla's if compiled has no time.
-    for (const char* scenario : kModelSeries) {
-      if (!was_asked_for(pair.vanilla, scenario) && !was_asked_for(pair.compiled, scenario))
-        continue;
-      const auto time = [&](const Record* record) {
-        if (record == nullptr) return std::string("-");
-        const Number ms = median(record, scenario);
-        return ms ? cell(ms, "{:.3f}") : std::string(status_csv_word(record->status));
-      };
-      const Record* told = median(pair.compiled, scenario) ? pair.compiled : pair.vanilla;
-      const auto mib = [&](const Record* record) {
-        return cell(metric(record, scenario, "peak_bytes"), "{:.1f}", 0x1p-20);
-      };
-      std::string launches = cell(metric(pair.vanilla, scenario, "launches"), "{:.0f}");
-      if (const Number fused = metric(pair.compiled, scenario, "launches"))
-        launches += (launches.empty() ? "" : " -> ") + cell(fused, "{:.0f}");
-      table.rows.push_back(
-          {text_of(workload, "model_size"), millions(workload), text_of(workload, "context_length"),
-           text_of(workload, "batch_size"), text_of(workload, "precision"), scenario,
-           time(pair.vanilla), in_run_cell(pair.vanilla, scenario), time(pair.compiled),
-           in_run_cell(pair.compiled, scenario), speedup_text(pair, scenario), mib(pair.vanilla),
-           mib(pair.compiled), cell(metric(told, scenario, "tokens_per_s"), "{:.2f}", 1e-3),
-           cell(metric(told, scenario, "mfu"), "{:.1f}", 100), launches,
-           cell(metric(pair.compiled, scenario, "compile_seconds"), "{:.2f}")});
-      busy.push_back(busy_cells(pair, scenario));
-      std::vector<std::string>& scale = loss_scales.emplace_back();
-      for (const char* what : kLossScaleColumns)
-        scale.push_back(cell(metric(told, scenario, what), "{:.6g}"));
-      scales_loss = scales_loss || !scale[0].empty();
-    }
+Table model_summary(const RecordRefs& records) {
+  using Row = ScenarioRow;
+  const std::vector<std::string> others = other_modes(records);
+  std::vector<Row> rows;
+  for (const Modes& row : modes_of(records))
+    for (const char* scenario : kModelSeries)
+      if (std::ranges::any_of(row.records, [&](const auto& entry) {
+            return was_asked_for(entry.second, scenario);
+          }))
+        rows.push_back({row, scenario});
+  // Figures other than times are compiled's, or those of the next mode that has a time.
+  const auto told = [&](const Row& row, const char* name, const char* format, double factor = 1) {
+    std::vector<std::string> modes = {"compiled", "vanilla"};
+    modes.insert(modes.end(), others.begin(), others.end());
+    const auto timed = std::ranges::find_if(modes, [&](const std::string& mode) {
+      return median(row.of(mode), row.scenario).has_value();
+    });
+    return timed == modes.end() ? std::string()
+                                : cell(metric(row.of(*timed), row.scenario, name), format, factor);
+  };
+  const auto told_cell = [&](const char* name, const char* format, double factor = 1) {
+    return [=](const Row& row) { return told(row, name, format, factor); };
+  };
+  // Vanilla and compiled have columns even if they were not run, unless other modes were instead.
+  const auto is_shown = [&](std::string_view mode) {
+    return others.empty() ||
+           std::ranges::any_of(rows, [&](const Row& row) { return row.of(mode); });
+  };
+  const bool has_speedup = is_shown(kModes[0]) && is_shown(kModes[1]);
+  const bool has_busy = tells_busy_time(records, "model");
+  const auto time = [&](const std::string& mode, bool shown) {
+    return Column<Row>{mode, [=](const Row& row) { return time_cell(row.of(mode), row.scenario); },
+                       shown};
+  };
+  const auto in_run = [&](const std::string& name, const std::string& mode, bool shown) {
+    return Column<Row>{"+-% " + name,
+                       [=](const Row& row) { return in_run_cell(row.of(mode), row.scenario); },
+                       shown};
+  };
+  const auto busy = [&](const std::string& mode) {
+    return Column<Row>{
+        "busy " + mode,
+        [=](const Row& row) { return cell(busy_ms(row.of(mode), row.scenario), "{:.3f}"); },
+        has_busy && is_shown(mode)};
+  };
+  const auto mib = [&](const std::string& mode) {
+    return Column<Row>{"MiB " + mode,
+                       [=](const Row& row) {
+                         return cell(metric(row.of(mode), row.scenario, "peak_bytes"), "{:.1f}",
+                                     0x1p-20);
+                       },
+                       is_shown(mode)};
+  };
+  std::vector<Column<Row>> columns = {{"size", of_workload("model_size")},
+                                      {"Mparams", millions_cell},
+                                      {"context", of_workload("context_length")},
+                                      {"batch", of_workload("batch_size")},
+                                      {"precision", of_workload("precision")},
+                                      {"scenario", [](const Row& row) { return row.scenario; }},
+                                      time("vanilla", is_shown("vanilla")),
+                                      in_run("v", "vanilla", is_shown("vanilla")),
+                                      time("compiled", is_shown("compiled")),
+                                      in_run("c", "compiled", is_shown("compiled"))};
+  std::vector<std::string> spare = {"compile s", "Mparams", "launches", "ktokens/s", "MFU %"};
+  for (const std::string& mode : others) {
+    columns.push_back(time(mode, true));
+    columns.push_back(in_run(mode, mode, true));
+    spare.insert(spare.end(), {"+-% " + mode, "MiB " + mode, "busy " + mode});
   }
-  if (scales_loss) insert_after(table, "speedup", {"loss scale", "skipped"}, loss_scales);
-  if (tells_busy_time(records, "model"))
-    insert_after(table, "speedup",
-                 {"busy vanilla", "busy compiled", "speedup kernels", "host-bound"}, busy);
-  return table;
+  spare.insert(spare.end(),
+               {"MiB vanilla", "batch", "precision", "MiB compiled", "loss scale", "skipped",
+                "busy vanilla", "busy compiled", "speedup kernels", "host-bound"});
+  columns.push_back({"speedup",
+                     [](const Row& row) { return ratio_text(speedup(row, row.scenario)); },
+                     has_speedup});
+  for (const char* mode : kModes) columns.push_back(busy(mode));
+  for (const std::string& mode : others) columns.push_back(busy(mode));
+  const bool scales_loss = std::ranges::any_of(
+      rows, [&](const Row& row) { return !told(row, kLossScaleColumns[0], "{:.6g}").empty(); });
+  append<Row>(
+      columns,
+      {{"speedup kernels",
+        [](const Row& row) { return ratio_text(kernel_speedup(row, row.scenario)); },
+        has_busy && has_speedup},
+       {"host-bound", [](const Row& row) { return host_bound_modes(row, row.scenario); }, has_busy},
+       {"loss scale", told_cell(kLossScaleColumns[0], "{:.6g}"), scales_loss},
+       {"skipped", told_cell(kLossScaleColumns[1], "{:.6g}"), scales_loss}});
+  for (const char* mode : kModes) columns.push_back(mib(mode));
+  for (const std::string& mode : others) columns.push_back(mib(mode));
+  append<Row>(columns,
+              {{"ktokens/s", told_cell("tokens_per_s", "{:.2f}", 1e-3)},
+               {"MFU %", told_cell("mfu", "{:.1f}", 100)},
+               {"launches",
+                [&](const Row& row) {
+                  std::vector<std::string> modes = others;
+                  modes.insert(modes.begin(), kModes[0]);
+                  modes.emplace_back(kModes[1]);
+                  std::string text;
+                  for (const std::string& mode : modes)
+                    if (const Number launches = metric(row.of(mode), row.scenario, "launches"))
+                      text += (text.empty() ? "" : " -> ") + cell(launches, "{:.0f}");
+                  return text;
+                }},
+               {"compile s", [](const Row& row) {
+                  return cell(metric(row.compiled(), row.scenario, "compile_seconds"), "{:.2f}");
+                }}});
+  return table_of("model: median milliseconds per step, +-% within-run (v vanilla, c compiled)",
+                  columns, rows, spare);
 }
 
-std::vector<std::string> model_notes(std::span<const Record> records) {
+std::vector<std::string> model_notes(const RecordRefs& records) {
   std::vector<std::string> notes;
   const auto add = [&](const std::string& note) { add_once(notes, note); };
-  for (const Record& record : records)
-    if (is_model(record) && record.status != Status::ok)
-      add(fmt::format("{}, {}: {}: {}", model_words(record), record.implementation,
-                      status_csv_word(record.status), record.error));
-  for (const Pair& pair : pairs_of(records)) add(host_bound_sentence(pair));
-  for (const Record* record : rows_of_study(records, "model")) add(loss_scale_sentence(*record));
+  const std::vector<const Record*> rows = rows_of_study(records, "model");
+  for (const Record* record : rows)
+    if (record->status != Status::ok)
+      add(fmt::format("{}, {}: {}: {}", model_words(*record), record->implementation,
+                      status_csv_word(record->status), record->error));
+  for (const Modes& row : modes_of(records)) add(host_bound_sentence(row));
+  for (const Record* record : rows) add(loss_scale_sentence(*record));
   for (const std::string& note : model_first_step_notes(records)) add(note);
-  add(noise_note(rows_of_study(records, "model")));
-  for (const Record& record : records) {
-    if (!is_model(record) || record.series.empty() || !record.metrics ||
-        !record.metrics->is_object())
-      continue;
-    const std::string flops = text_of(*record.metrics, "model_flops_are");
-    if (!flops.empty() && record.metrics->contains("mfu_is"))
-      add(fmt::format("MFU is {}; {}", text_of(*record.metrics, "mfu_is"), flops));
-    add(text_of(*record.metrics, "busy_is"));
-    add(text_of(*record.metrics, "launches_are"));
-    add(text_of(*record.metrics, "seconds_are"));
-    if (const std::string fallback = ran_eagerly(record); !fallback.empty())
-      add("compiled " + fallback);
+  add(noise_note(rows));
+  for (const Record* record : rows) {
+    if (record->series.empty() || !record->metrics || !record->metrics->is_object()) continue;
+    const std::string flops = metric_text(*record, "model_flops_are");
+    if (!flops.empty() && record->metrics->contains("mfu_is"))
+      add(fmt::format("MFU is {}; {}", metric_text(*record, "mfu_is"), flops));
+    add(metric_text(*record, "busy_is"));
+    add(metric_text(*record, "launches_are"));
+    add(metric_text(*record, "seconds_are"));
+    if (const std::string fallback = ran_eagerly(*record); !fallback.empty())
+      add(fmt::format("{} {}", record->implementation, fallback));
   }
   return notes;
 }

@@ -38,7 +38,7 @@ bool is_full(const Record& record) {
 
 }  // namespace
 
-std::vector<PrecisionModelRow> precision_model_rows(std::span<const Record> records) {
+std::vector<PrecisionModelRow> precision_model_rows(const RecordRefs& records) {
   std::vector<PrecisionModelRow> rows;
   std::map<std::string, const Record*> full;
   for (const Record* record : rows_of_study(records, "precision")) {
@@ -64,7 +64,7 @@ std::vector<PrecisionModelRow> precision_model_rows(std::span<const Record> reco
   return rows;
 }
 
-std::vector<std::string> precision_model_notes(std::span<const Record> records) {
+std::vector<std::string> precision_model_notes(const RecordRefs& records) {
   std::vector<std::string> notes;
   for (const PrecisionModelRow& row : precision_model_rows(records)) {
     if (row.full == nullptr) continue;

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "measure/record.h"
+#include "measure/record_values.h"
 
 namespace ridgeline {
 
@@ -19,9 +19,9 @@ struct PrecisionModelRow {
   std::optional<double> loss = {};
   std::optional<double> loss_error = {};  // |loss - fp32's| / fp32's, of the first step
 };
-std::vector<PrecisionModelRow> precision_model_rows(std::span<const Record> records);
+std::vector<PrecisionModelRow> precision_model_rows(const RecordRefs& records);
 
 // "small, context 128, compiled: mixed against fp32, by the medians: ...".
-std::vector<std::string> precision_model_notes(std::span<const Record> records);
+std::vector<std::string> precision_model_notes(const RecordRefs& records);
 
 }  // namespace ridgeline

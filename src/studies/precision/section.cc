@@ -62,10 +62,8 @@ ReportSection precision_section(const ReportContext& context) {
                         .title = "Precision",
                         .question = "What do narrow numbers cost in accuracy?"};
   std::map<std::string, std::map<std::string, ErrorChart>> views;  // by name, then by op
-  std::vector<Record> rows;
-  for (const Record* record : context.rows) {
-    if (record->study != "precision") continue;
-    rows.push_back(*record);
+  const std::vector<const Record*> rows = rows_of_study(context.rows, "precision");
+  for (const Record* record : rows) {
     const std::string op = text_at(record->workload, "op");
     if (op == "repeated" || !record->metrics || !number_in(*record->metrics, "total_error"))
       continue;

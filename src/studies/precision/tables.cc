@@ -23,14 +23,14 @@ std::string word(const Record& record, const char* key) {
   return text_of(record.workload, key);
 }
 
-Rows rows_of_part(std::span<const Record> records, std::string_view part) {
+Rows rows_of_part(const RecordRefs& records, std::string_view part) {
   Rows rows = rows_of_study(records, kStudy);
   std::erase_if(rows, [&](const Record* record) { return word(*record, "part") != part; });
   return rows;
 }
 
 // Rows that have an error.
-Rows reductions(std::span<const Record> records) {
+Rows reductions(const RecordRefs& records) {
   Rows rows = rows_of_study(records, kStudy);
   std::erase_if(rows, [](const Record* record) {
     return !record->metrics || !record->metrics->contains("overflowed");
@@ -166,7 +166,7 @@ Table flow_table(const Rows& rows) {
   return table;
 }
 
-Table compare_table(std::span<const Record> records) {
+Table compare_table(const RecordRefs& records) {
   using Row = PrecisionModelRow;
   const auto of_model = [](const char* key) {
     return [=](const Row& row) { return word(*row.record, key); };
@@ -317,7 +317,7 @@ std::string cause_of(const Record& record) {
   return r >= 2 * a ? "representation" : a >= 2 * r ? "accumulation" : "both";
 }
 
-Table precision_csv(std::span<const Record> records) {
+Table precision_csv(const RecordRefs& records) {
   std::map<const Record*, PrecisionModelRow> models;
   for (const PrecisionModelRow& model : precision_model_rows(records)) models[model.record] = model;
   std::map<const Record*, TrainingRow> trainings;
@@ -384,7 +384,7 @@ Table precision_csv(std::span<const Record> records) {
   return table_of(kStudy, columns, rows);
 }
 
-std::vector<Table> precision_tables(std::span<const Record> records) {
+std::vector<Table> precision_tables(const RecordRefs& records) {
   const Rows errors = reductions(records);
   std::vector<Table> tables = {
       repeated_table(errors),     growth_table(errors, false),
@@ -394,11 +394,11 @@ std::vector<Table> precision_tables(std::span<const Record> records) {
   return tables;
 }
 
-std::string precision_conclusion(std::span<const Record> records) {
+std::string precision_conclusion(const RecordRefs& records) {
   return conclusion_from(reductions(records));
 }
 
-std::vector<std::string> precision_notes(std::span<const Record> records) {
+std::vector<std::string> precision_notes(const RecordRefs& records) {
   std::vector<std::string> notes;
   const Rows errors = reductions(records);
   about_repeated(errors, notes);

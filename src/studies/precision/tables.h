@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "measure/record.h"
+#include "measure/record_values.h"
 #include "report/page/sections.h"
 #include "report/terminal/table.h"
 
@@ -17,16 +17,16 @@ namespace ridgeline {
 // tensor, dtype, size, precision, implementation, context_length, batch_size, forward_ms,
 // backward_ms, optimizer_ms, peak_mb, loss, loss_error, device, status, error, steps, loss_scale,
 // skipped_steps, flushed_tensor, flushed_share.
-Table precision_csv(std::span<const Record> records);
+Table precision_csv(const RecordRefs& records);
 
 // The tables that have rows: 1000 x 0.01, errors by length, dtypes by stage, models, trainings.
-std::vector<Table> precision_tables(std::span<const Record> records);
+std::vector<Table> precision_tables(const RecordRefs& records);
 
 // The answers to the assignment's questions, computed from the records.
-std::vector<std::string> precision_notes(std::span<const Record> records);
+std::vector<std::string> precision_notes(const RecordRefs& records);
 
 // What the sums show on accumulators and values; empty if they were not measured.
-std::string precision_conclusion(std::span<const Record> records);
+std::string precision_conclusion(const RecordRefs& records);
 
 // The larger part of an error: "representation", "accumulation", "both" if neither is twice the
 // other, or "none"; empty if the record has no error.

@@ -25,7 +25,7 @@ std::string beside_fp32(const TrainingRow& row, const TrainingRow& full) {
 
 }  // namespace
 
-std::vector<TrainingRow> training_rows(std::span<const Record> records) {
+std::vector<TrainingRow> training_rows(const RecordRefs& records) {
   std::vector<TrainingRow> rows;
   for (const Record* record : rows_of_study(records, "precision")) {
     if (text_of(record->workload, "part") != "training" || !record->metrics) continue;
@@ -49,7 +49,7 @@ std::vector<TrainingRow> training_rows(std::span<const Record> records) {
   return rows;
 }
 
-Table training_table(std::span<const Record> records) {
+Table training_table(const RecordRefs& records) {
   Table table{.title =
                   "a tiny model in training: the loss before each of these steps; gradients "
                   "that fp16 flushes to 0 without a scale, after the last",
@@ -76,7 +76,7 @@ Table training_table(std::span<const Record> records) {
   return table;
 }
 
-std::vector<std::string> training_notes(std::span<const Record> records) {
+std::vector<std::string> training_notes(const RecordRefs& records) {
   const std::vector<TrainingRow> rows = training_rows(records);
   const TrainingRow *full = find(rows, "fp32"), *scaled = find(rows, "fp16-scaled"),
                     *unscaled = find(rows, "fp16-unscaled"), *bf16 = find(rows, "bf16");
@@ -100,7 +100,7 @@ std::vector<std::string> training_notes(std::span<const Record> records) {
   return notes;
 }
 
-Chart training_chart(const ReportContext& context, std::span<const Record> records) {
+Chart training_chart(const ReportContext& context, const RecordRefs& records) {
   Chart chart{.id = "precision-training",
               .title = "Loss in training",
               .description =

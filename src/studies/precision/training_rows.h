@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "measure/record.h"
+#include "measure/record_values.h"
 #include "report/page/sections.h"
 #include "report/terminal/table.h"
 
@@ -19,11 +19,11 @@ struct TrainingRow {
   std::string flushed_tensor = {};  // the gradient that loses most without a scale
   std::optional<double> flushed_share = {};
 };
-std::vector<TrainingRow> training_rows(std::span<const Record> records);
+std::vector<TrainingRow> training_rows(const RecordRefs& records);
 
-Table training_table(std::span<const Record> records);
-std::vector<std::string> training_notes(std::span<const Record> records);
+Table training_table(const RecordRefs& records);
+std::vector<std::string> training_notes(const RecordRefs& records);
 // Losses by step, one line per variant; without series if there are no such rows.
-Chart training_chart(const ReportContext& context, std::span<const Record> records);
+Chart training_chart(const ReportContext& context, const RecordRefs& records);
 
 }  // namespace ridgeline

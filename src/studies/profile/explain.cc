@@ -163,7 +163,7 @@ void about_threads(const Record& record, std::vector<std::string>& out) {
 
 }  // namespace
 
-std::vector<std::string> inference_against_training(std::span<const Record> records) {
+std::vector<std::string> inference_against_training(const RecordRefs& records) {
   const auto key_without_scenario = [](const Record& record) {
     Record other = record;
     other.workload.erase("scenario");

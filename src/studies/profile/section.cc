@@ -164,29 +164,25 @@ ReportSection profile_section(const ReportContext& context) {
     return fmt::format("{}, {}", profile_workload_name(record),
                        record.machine.gpu ? record.machine.gpu->model : "CPU");
   };
-  std::vector<Record> rows;
-  for (const Record* record : context.rows)
-    if (record->study == "profile" && record->workload.is_object()) {
-      rows.push_back(*record);
-      views[view_of(*record)].push_back(record);
-    }
+  const std::vector<const Record*> rows = rows_of_study(context.rows, "profile");
+  for (const Record* record : rows) views[view_of(*record)].push_back(record);
   if (rows.empty()) return section;
   std::string times;
-  for (const Record& record : rows)
-    if (const std::string most = most_words(record); section.answer.empty() && !most.empty()) {
-      times = times_of_step(record);
-      section.answer = most + modes_words(context, views[view_of(record)]);
+  for (const Record* record : rows)
+    if (const std::string most = most_words(*record); section.answer.empty() && !most.empty()) {
+      times = times_of_step(*record);
+      section.answer = most + modes_words(context, views[view_of(*record)]);
     }
   section.certainty =
       certainty_of_times(context, "profile", times.empty() ? "Means over traced steps." : times);
-  for (const Record& record : rows)
-    for (const std::string& answer : profile_answers(record))
+  for (const Record* record : rows)
+    for (const std::string& answer : profile_answers(*record))
       if (section.sentences.size() < kMostAnswers)
         section.sentences.push_back(
-            shown(named_model(profile_name(record), record.workload) + ": " + answer, 400));
+            shown(named_model(profile_name(*record), record->workload) + ": " + answer, 400));
   for (const std::string& note : profile_notes(rows))
     section.sentences.push_back(
-        shown(views.size() == 1 ? named_model(note, rows.front().workload) : note, 400));
+        shown(views.size() == 1 ? named_model(note, rows.front()->workload) : note, 400));
   for (const auto& [name, of] : views) {
     if (section.views.size() == kMostViews) break;
     if (Chart chart = category_chart(of); !chart.series.empty())
@@ -196,11 +192,11 @@ ReportSection profile_section(const ReportContext& context) {
   Table modes = profile_modes(rows);
   modes.title = "Modes side by side, of one step";
   section.tables.push_back(as_report_table(modes));
-  for (const Record& record : rows) {
+  for (const Record* record : rows) {
     if (section.tables.size() > kMostTables) break;
-    Table kernels = profile_folds(record, "kernel", kTopKernels);
+    Table kernels = profile_folds(*record, "kernel", kTopKernels);
     if (kernels.rows.empty()) continue;
-    kernels.title = "Kernels of " + named_model(profile_name(record), record.workload);
+    kernels.title = "Kernels of " + named_model(profile_name(*record), record->workload);
     section.tables.push_back(as_report_table(kernels));
   }
   return section;

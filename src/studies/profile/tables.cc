@@ -14,10 +14,6 @@ namespace {
 
 constexpr const char* kCsvFolds[] = {"phase", "category", "scope", "kernel"};
 
-std::vector<const Record*> profile_rows(std::span<const Record> records) {
-  return rows_of_study(records, "profile");
-}
-
 std::optional<double> time_of(const Record& record, const char* name) {
   return metric_in(record.metrics, "device_time", name);
 }
@@ -105,9 +101,9 @@ std::string not_counted(const Json* unsupported) {
 
 }  // namespace
 
-Table profile_csv(std::span<const Record> records) {
+Table profile_csv(const RecordRefs& records) {
   std::vector<FoldOfRecord> rows;
-  for (const RecordRow& row : record_rows(records, "profile")) {
+  for (const RecordRow& row : record_rows(rows_of_study(records, "profile"))) {
     const size_t before = rows.size();
     for (const char* by : kCsvFolds)
       for (const FoldRow& fold : fold_rows(*row.record, by)) rows.push_back({row, by, fold});
@@ -150,8 +146,8 @@ Table profile_folds(const Record& record, std::string_view by, size_t top) {
       fold_columns(by, all), std::span(all).first(shown), kSpareColumns);
 }
 
-Table profile_modes(std::span<const Record> records) {
-  const std::vector<RecordRow> rows = record_rows(records, "profile");
+Table profile_modes(const RecordRefs& records) {
+  const std::vector<RecordRow> rows = record_rows(rows_of_study(records, "profile"));
   // A CPU runs its work itself, so nothing waits there.
   const bool can_wait = std::ranges::any_of(rows, [](const RecordRow& row) {
     return time_of(*row.record, "waited_for_host_ms").has_value();
@@ -202,11 +198,11 @@ std::string profile_name(const Record& record) {
   return fmt::format("{}, {}", profile_workload_name(record), record.implementation);
 }
 
-std::vector<std::string> profile_notes(std::span<const Record> records) {
+std::vector<std::string> profile_notes(const RecordRefs& records) {
   std::vector<std::string> notes;
   const auto add = [&](std::string note) { add_once(notes, std::move(note)); };
   bool has_folds = false, has_predictions = false;
-  for (const Record* record : profile_rows(records)) {
+  for (const Record* record : rows_of_study(records, "profile")) {
     if (record->status != Status::ok) {
       add(fmt::format("{}: {}: {}", profile_name(*record), status_csv_word(record->status),
                       record->error));
@@ -258,7 +254,8 @@ std::vector<std::string> profile_notes(std::span<const Record> records) {
     if (const std::string why = text_of(metrics, "trace_not_written"); !why.empty())
       add(fmt::format("{}: its trace was not written: {}", name, why));
   }
-  for (std::string& note : utilisation_notes(record_rows(records, "profile"))) add(std::move(note));
+  for (std::string& note : utilisation_notes(record_rows(rows_of_study(records, "profile"))))
+    add(std::move(note));
   for (std::string& sentence : inference_against_training(records)) add(std::move(sentence));
   if (has_folds && !has_predictions)
     add("no ceilings of this device are known, so nothing is predicted: `ridgeline roofline` "

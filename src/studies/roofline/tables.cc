@@ -50,7 +50,7 @@ constexpr const char* kDtypes[] = {"fp32", "tf32", "fp16", "bf16", "fp8"};
 
 }  // namespace
 
-Table roofline_csv(std::span<const Record> records) {
+Table roofline_csv(const RecordRefs& records) {
   return table_of<RecordRow>(
       "roofline",
       {{"ceiling", workload_cell("ceiling")},
@@ -76,7 +76,7 @@ Table roofline_csv(std::span<const Record> records) {
         }},
        {"status", status_cell},
        {"error", error_cell}},
-      record_rows(records, "roofline"));
+      record_rows(rows_of_study(records, "roofline")));
 }
 
 Table compute_ceilings(const Roofline& roofline) {

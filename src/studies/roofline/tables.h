@@ -12,7 +12,7 @@ namespace ridgeline {
 
 // Every probe, one row each: ceiling, dtype, level, probe, size, buffer_bytes, unit, best, median,
 // burst, spec, share_of_spec, clock_mhz, status, error.
-Table roofline_csv(std::span<const Record> records);
+Table roofline_csv(const RecordRefs& records);
 
 // The roof of each dtype with its ridge, and the bandwidth of each level.
 Table compute_ceilings(const Roofline& roofline);

@@ -12,7 +12,8 @@ namespace {
 
 std::string all_of(const std::vector<Record>& records) {
   std::string text;
-  for (const std::string& sentence : explain_attention(records)) text += sentence + "\n";
+  for (const std::string& sentence : with_verdicts<explain_attention>(records))
+    text += sentence + "\n";
   return text;
 }
 
@@ -41,8 +42,8 @@ std::vector<Record> sweep(const std::string& implementation, double time_exponen
 }
 
 TEST(Explain, SaysNothingAboutNothing) {
-  EXPECT_TRUE(explain_attention({}).empty());
-  EXPECT_TRUE(explain_attention(std::vector{attention_record({})}).empty());
+  EXPECT_TRUE(with_verdicts<explain_attention>({}).empty());
+  EXPECT_TRUE(with_verdicts<explain_attention>(std::vector{attention_record({})}).empty());
 }
 
 TEST(Explain, TellsTheGrowthOfTimeAtTheEnd) {
@@ -79,6 +80,18 @@ TEST(Explain, NamesTheLengthsAtWhichFixedCostsDecide) {
 }
 
 // Rows that differ in a setting lie on curves of their own.
+TEST(Explain, RowsOfAnotherMachineAreOtherRows) {
+  std::vector<Record> records = sweep("naive", 2, 2);
+  for (Record record : sweep("naive", 1, 2)) {
+    record.machine.fingerprint = "another";
+    records.push_back(record);
+  }
+  expect_sentence(
+      records,
+      "naive: forward time grows as S^1.00 to S^2.00 in 4 settings (0.99 to 2.01 within-run), from "
+      "S 1024 to 4096.");
+}
+
 TEST(Explain, SettingsAreNotMixedIntoOneCurve) {
   std::vector<Record> records;
   for (const int threads : {1, 2})
@@ -170,7 +183,7 @@ TEST(Explain, GivesGflopsAtTheLargestSizeAndTheConventionOnce) {
   }
   expect_sentence(records,
                   "naive: at S=4096 d=64 forward reaches 150 GFLOP/s, backward 75.0 GFLOP/s.");
-  const std::vector<std::string> sentences = explain_attention(records);
+  const std::vector<std::string> sentences = with_verdicts<explain_attention>(records);
   EXPECT_EQ(sentences.back(), "FLOPs count an FMA as two.");
   EXPECT_EQ(std::count_if(sentences.begin(), sentences.end(),
                           [](const std::string& s) { return s.find("FMA") != s.npos; }),
@@ -187,7 +200,7 @@ TEST(Explain, ComparesImplementationsFirstByGeometricMean) {
                                           .forward_ms = seq_len == 256 ? short_ms : long_ms,
                                           .backward_ms = backward_ms}));
   EXPECT_EQ(
-      explain_attention(records).at(0),
+      with_verdicts<explain_attention>(records).at(0),
       "flash against naive: forward 4.00x as fast (geometric mean over 2 sizes; from 2.00x as "
       "fast at S=256 d=64 to 8.00x as fast at S=512 d=64), backward 2.00x slower (geometric "
       "mean over 2 sizes).");
@@ -199,7 +212,7 @@ TEST(Explain, AComparisonThatIsUndecidedSaysWhy) {
   records[1].series[0] = series_of("forward", {10, 10, 10});
   records.resize(2);
   for (Record& record : records) record.series.resize(1);
-  EXPECT_EQ(explain_attention(records).at(0),
+  EXPECT_EQ(with_verdicts<explain_attention>(records).at(0),
             "flash against naive: forward undecided (9.24x as fast by the medians, S=256 d=64); "
             "undecided because: too few samples: 3, and 6 are needed.");
 }
@@ -230,7 +243,7 @@ TEST(Explain, NamesRowsThatAreNoResults) {
 
 TEST(Explain, HostileNamesStayHarmless) {
   std::vector<Record> records = sweep("\x1b[2J" + std::string(1 << 20, 'n'), 2, 2);
-  for (const std::string& sentence : explain_attention(records)) {
+  for (const std::string& sentence : with_verdicts<explain_attention>(records)) {
     EXPECT_LT(sentence.size(), 1000u);
     EXPECT_EQ(sentence.find('\x1b'), std::string::npos);
   }

@@ -123,12 +123,12 @@ TEST(CommTables, HaveTheFitOfAllSizesAndTheLibraryThatServed) {
 TEST(CommNotes, SayNoMoreThanTheDataDo) {
   std::vector<Record> records = {made_row("threads", 2, 1'000'000, 1),
                                  made_row("gloo", 2, 1'000'000, 3)};
-  const std::vector<std::string> two = comm_notes(records);
+  const std::vector<std::string> two = with_verdicts<comm_notes>(records);
   EXPECT_TRUE(any_has(two, "threads against gloo is")) << two[0];
   EXPECT_FALSE(any_has(two, "ranks take")) << "one number of ranks";
   EXPECT_FALSE(any_has(two, "alpha")) << "one size";
   records.push_back(made_row("gloo", 4, 1'000'000, 9));
-  const std::vector<std::string> grown = comm_notes(records);
+  const std::vector<std::string> grown = with_verdicts<comm_notes>(records);
   EXPECT_TRUE(any_has(grown,
                       "4 ranks take 3.00x as long as 2; a rank has to send 1.50x as much, "
                       "and 4 ranks share 2 processors"))
@@ -139,11 +139,11 @@ TEST(CommNotes, SayThatResultsWereComparedOnlyIfTheyWere) {
   std::vector<Record> records = {made_row("threads", 2, 1'000'000, 1),
                                  made_row("gloo", 2, 1'000'000, 3)};
   for (Record& record : records) {
-    EXPECT_FALSE(any_has(comm_notes(records), "exact sums"));
-    EXPECT_TRUE(any_has(comm_notes(records), "as nccl-tests counts"));
+    EXPECT_FALSE(any_has(with_verdicts<comm_notes>(records), "exact sums"));
+    EXPECT_TRUE(any_has(with_verdicts<comm_notes>(records), "as nccl-tests counts"));
     record.verification.checked = true;
   }
-  EXPECT_TRUE(any_has(comm_notes(records), "exact sums"));
+  EXPECT_TRUE(any_has(with_verdicts<comm_notes>(records), "exact sums"));
 }
 
 TEST(CommReport, SaysThatResultsAreExactOnlyIfAllWereChecked) {

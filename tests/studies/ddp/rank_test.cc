@@ -132,7 +132,7 @@ std::string notes_on_hashes(const std::string& backend, int ranks) {
     records.push_back(record);
   }
   std::string text;
-  for (const std::string& note : ddp_notes(records)) text += note + "\n";
+  for (const std::string& note : with_verdicts<ddp_notes>(records)) text += note + "\n";
   return text;
 }
 

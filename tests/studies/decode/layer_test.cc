@@ -237,7 +237,7 @@ TEST(DecodeLayer, TheCsvHasTheAbsoluteError) {
                       .describe(small_workload(Gemma3Part::mlp, true, true), Record());
   record.verification.checked = true;
   record.verification.tensors = {{"y", 0.25, 0.5}};
-  const Table csv = layer_csv({&record, 1});
+  const Table csv = layer_csv(std::span(&record, 1));
   const auto column = std::ranges::find(csv.columns, "max_error") - csv.columns.begin();
   EXPECT_EQ(csv.rows.at(0).at(static_cast<size_t>(column)), "0.25");
 }

@@ -24,7 +24,7 @@ Record product(const std::string& implementation, const std::vector<double>& sam
 
 std::string notes_of(const std::vector<Record>& records) {
   std::string text;
-  for (const std::string& note : gemm_notes(records)) text += note + "\n";
+  for (const std::string& note : with_verdicts<gemm_notes>(records)) text += note + "\n";
   return text;
 }
 
@@ -64,6 +64,23 @@ TEST(GemmReport, ALargeFactorOnAnUnsteadyMachineSaysWhyThereIsNoVerdict) {
                       "verdict, because the machine is in doubt: other virtual machines took 1 of"),
             std::string::npos)
       << text;
+}
+
+// A row that was measured again in another file replaces the older one, in notes as in charts.
+TEST(GemmReport, NotesReadTheRowsThatCount) {
+  std::vector<Record> records = {product("library", std::vector<double>(9, 40.0)),
+                                 product("naive", std::vector<double>(9, 80.0)),
+                                 product("library", std::vector<double>(9, 10.0)),
+                                 product("naive", std::vector<double>(9, 30.0))};
+  records[2].time = records[3].time = "2027-01-01T00:00:00Z";
+  ReportInput input;
+  input.records = records;
+  std::string text;
+  for (const std::string& sentence : gemm_section(report_context(input)).sentences)
+    text += sentence + "\n";
+  EXPECT_NE(text.find("3.00x slower"), std::string::npos) << text;
+  EXPECT_EQ(text.find("library against"), std::string::npos) << text;
+  EXPECT_EQ(text.find("2.00x"), std::string::npos) << text;
 }
 
 TEST(GemmReport, ModesAreNotComparedWithEachOther) {

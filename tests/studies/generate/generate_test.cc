@@ -238,11 +238,11 @@ TEST(Generate, RecordsHaveTimesMemoryAndTheTextAsItWasPrinted) {
               0.9 * static_cast<double>(record.memory.predicted_peak->count))
         << info(mode).name;
     EXPECT_GT(metric_of(record, "decode", "tokens_per_s").value_or(0), 0);
-    const Table csv = generate_csv({&record, 1});
+    const Table csv = generate_csv(std::span(&record, 1));
     ASSERT_EQ(csv.rows.size(), 1u);
     EXPECT_EQ(csv.rows[0].size(), csv.columns.size());
-    EXPECT_EQ(generate_summary({&record, 1}).rows[0].size(),
-              generate_summary({&record, 1}).columns.size());
+    EXPECT_EQ(generate_summary(std::span(&record, 1)).rows[0].size(),
+              generate_summary(std::span(&record, 1)).columns.size());
   }
 }
 

@@ -98,6 +98,48 @@ TEST(ModelCsv, ModelsThatDifferInAnythingHaveRowsOfTheirOwn) {
   EXPECT_EQ(cell(table, 0, "status_compiled"), "");
 }
 
+TEST(ModelCsv, RowsOfOtherMachinesOrSettingsAreNotPaired) {
+  Record elsewhere = model_record("compiled", 2);
+  elsewhere.machine.fingerprint = "another";
+  Record with_more_threads = model_record("compiled", 3);
+  with_more_threads.settings["threads"] = 8;
+  const Table table =
+      model_csv(std::vector{model_record("vanilla", 6), elsewhere, with_more_threads});
+  ASSERT_EQ(table.rows.size(), 3u);
+  for (size_t row = 0; row < 3; ++row) EXPECT_EQ(cell(table, row, "forward_speedup"), "");
+}
+
+TEST(ModelCsv, OtherModesHaveColumnsAfterThoseOfVanillaAndCompiled) {
+  const std::vector<Record> records = {model_record("fused", 6),
+                                       model_record("flash", 2, Status::oom)};
+  const Table table = model_csv(records);
+  ASSERT_EQ(table.rows.size(), 1u);
+  EXPECT_EQ(cell(table, 0, "forward_vanilla_ms"), "");
+  EXPECT_EQ(cell(table, 0, "full_step_fused_ms"), "18");
+  EXPECT_EQ(cell(table, 0, "forward_flash_ms"), "2");
+  EXPECT_EQ(cell(table, 0, "tokens_per_s_fused"), "333.333");
+  EXPECT_EQ(cell(table, 0, "status_flash"), "OOM");
+  EXPECT_EQ(cell(table, 0, "error"), "flash: full-step: the predicted peak is above the budget");
+  EXPECT_EQ(table.columns.back(), "status_flash");
+}
+
+TEST(ModelSummary, ShowsOtherModesInPlaceOfTheTwoThatWereNotRun) {
+  const std::vector<Record> records = {model_record("fused", 6),
+                                       model_record("flash", 2, Status::oom)};
+  const Table table = model_summary(records);
+  ASSERT_EQ(table.rows.size(), 3u) << "one per scenario";
+  EXPECT_EQ(cell(table, 0, "fused"), "6.000");
+  EXPECT_EQ(cell(table, 2, "flash"), "OOM");
+  EXPECT_EQ(cell(table, 0, "launches"), "50 -> 50");
+  EXPECT_EQ(cell(table, 0, "ktokens/s"), "1.00");
+  EXPECT_FALSE(has_column(table, "vanilla"));
+  EXPECT_FALSE(has_column(table, "speedup"));
+  const std::vector<std::string> notes = model_notes(records);
+  EXPECT_TRUE(std::ranges::any_of(notes, [](const std::string& note) {
+    return note.find("flash: OOM: full-step") != std::string::npos;
+  }));
+}
+
 TEST(ModelCsv, WhatWasNotMeasuredIsEmptyNeverZero) {
   const Table table = model_csv(std::vector{model_record("vanilla", 6, Status::oom),
                                             model_record("compiled", 2, Status::unsupported)});
