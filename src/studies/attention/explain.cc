@@ -99,9 +99,9 @@ std::vector<Growth> growths_of(const std::vector<std::vector<Observation>>& curv
 Sentence time_growth(const Rows& rows, const char* phase) {
   const std::vector<Growth> growths =
       growths_of(curves_of(rows, [&](const AttentionRow& row) -> std::optional<Observation> {
-        const auto statistics = phase_statistics(*row.record, phase);
-        if (!statistics) return std::nullopt;
-        return median_at(static_cast<double>(row.size.seq_len), *statistics,
+        const Series* series = row.record->find_series(phase);
+        if (row.record->status != Status::ok || !series) return std::nullopt;
+        return median_at(static_cast<double>(row.size.seq_len), series->statistics,
                          row.record->merged_runs > 0);
       }));
   if (growths.empty()) return std::nullopt;

@@ -62,10 +62,4 @@ const AttentionRow* smallest_oom_row(const std::vector<AttentionRow>& rows) {
   return smallest;
 }
 
-std::optional<Statistics> phase_statistics(const Record& record, std::string_view phase) {
-  const Series* series = record.find_series(phase);
-  if (record.status != Status::ok || !series) return std::nullopt;
-  return series->statistics;
-}
-
 }  // namespace ridgeline

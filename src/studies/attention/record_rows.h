@@ -47,7 +47,4 @@ AttentionRows attention_rows(const RecordRefs& records);
 // if there is none.
 const AttentionRow* smallest_oom_row(const std::vector<AttentionRow>& rows);
 
-// Empty unless the row is ok and the series was measured.
-std::optional<Statistics> phase_statistics(const Record& record, std::string_view phase);
-
 }  // namespace ridgeline

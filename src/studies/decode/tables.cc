@@ -322,9 +322,7 @@ std::string layer_bounds(const RecordRefs& records) {
 std::vector<std::string> layer_notes(const RecordRefs& records) {
   const std::vector<const Record*> rows = layer_rows(records);
   std::vector<std::string> notes;
-  const auto add = [&](const std::string& note) {
-    if (!note.empty() && std::ranges::count(notes, note) == 0) notes.push_back(note);
-  };
+  const auto add = [&](const std::string& note) { add_once(notes, note); };
   for (const LayerGroup& group : layer_groups(rows)) {
     note_by_prompt(group, bounds_note, notes);
     // Decode's MLP does not depend on the prompt.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/units.h"
 #include "measure/record_values.h"
 #include "studies/device_facts.h"
 #include "studies/model/row.h"
@@ -10,12 +11,10 @@
 namespace ridgeline {
 namespace {
 
-// ", peak memory 1.00 GiB"; records come from files, so every value is checked.
+// ", peak memory 1.00 GiB"; empty if the record has none.
 std::string measured_peak(const Record& record, std::string_view series) {
-  const Json all = record.metrics.value_or(Json::object());
-  const Json* of = all.find_key(series);
-  const std::optional<int64_t> peak = of ? positive_at(*of, "peak_bytes") : std::nullopt;
-  return peak ? ", peak memory " + to_string(Bytes{*peak}) : std::string();
+  const auto peak = metric_in(record.metrics, series, "peak_bytes");
+  return peak ? ", peak memory " + to_string(Bytes{bounded_integer(*peak)}) : std::string();
 }
 
 // A lower bound for the kernels' time, run one after another under these peaks; 0: not known.

@@ -13,10 +13,6 @@ namespace {
 
 using Number = std::optional<double>;
 
-Number median_ms(const Record& record, const char* series) {
-  return statistic(record, series, &Statistics::median_ms);
-}
-
 // The first loss, from equal parameters and tokens, of the first scenario that has one.
 Number first_loss(const Record& record) {
   for (const char* series : {"fwd_bwd", "full_step"})

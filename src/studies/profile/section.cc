@@ -82,14 +82,14 @@ std::string most_words(const Record& record) {
 
 // The median of a step without the tracer.
 std::optional<double> untraced_ms(const Record& record) {
-  return record.metrics ? number_in(*record.metrics, "untraced_step_ms") : std::nullopt;
+  return metric_number(record, "untraced_step_ms");
 }
 
 // "A step of vanilla: 172 ms untraced, the time to quote; 165 ms traced; 163 ms in kernels, the
 // bars.": explains the different times of one step.
 std::string times_of_step(const Record& record) {
   const auto untraced = untraced_ms(record);
-  const auto traced = record.metrics ? number_in(*record.metrics, "traced_step_ms") : std::nullopt;
+  const auto traced = metric_number(record, "traced_step_ms");
   const auto busy = metric_in(record.metrics, "device_time", "busy_ms");
   if (!untraced || !traced) return {};
   const auto text = [](double ms) { return quantity_text(Quantity::milliseconds, ms); };
