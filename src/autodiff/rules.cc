@@ -66,7 +66,7 @@ Gradients permute_gradient(Context c) {
 Gradients attention_rule(Context c) {
   AttentionSpec spec = std::get<AttentionSpec>(c.node.attributes.detail);
   if (spec.cached)
-    throw Error(ErrorKind::internal, "attention over a cache has no gradient",
+    throw Error(ErrorKind::usage, "attention over a cache has no gradient",
                 "train with attention over whole sequences");
   const std::span<const Tensor> operands = std::span(c.inputs).subspan(3);
   for (size_t i = 0; i < operands.size(); ++i)

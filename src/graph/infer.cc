@@ -175,7 +175,7 @@ void require_operands(Op op, Types inputs, size_t first, const AttentionSpec& sp
 }
 
 // q, k, v as [batch, heads, sequence, width]; groups of query heads may share a key head.
-std::vector<TensorType> attention_results(Op op, Types inputs) {
+std::vector<TensorType> attention_results(Op op, Types inputs, const AttentionSpec& spec) {
   if (inputs.size() < 3) throw misfit(op, inputs, "queries, keys and values");
   require_floating(op, inputs.first(3));
   const Shape& q = inputs[0].shape;
@@ -184,6 +184,10 @@ std::vector<TensorType> attention_results(Op op, Types inputs) {
                     q[1] % k[1] == 0 && q[3] == k[3] && inputs[0].dtype == inputs[1].dtype;
   if (!fits)
     throw misfit(op, inputs, "q [B, H, Sq, D] and k, v [B, Hk, Sk, D], H a multiple of Hk");
+  if (spec.mask.window < 0)
+    throw Error(ErrorKind::usage,
+                fmt::format("{}: the window is {}", info(op).name, spec.mask.window),
+                "use 0 for no window");
   return {inputs[0], {DType::f32, {q[0], q[1], q[2]}}};
 }
 
@@ -192,8 +196,8 @@ void require_position(Op op, Types inputs, const TensorType& type) {
 }
 
 std::vector<TensorType> attention(Op op, Types inputs, const Attributes& attributes) {
-  std::vector<TensorType> results = attention_results(op, inputs);
   const auto& spec = std::get<AttentionSpec>(attributes.detail);
+  std::vector<TensorType> results = attention_results(op, inputs, spec);
   if (!spec.cached) {
     require_operands(op, inputs, 3, spec);
   } else {
@@ -205,12 +209,12 @@ std::vector<TensorType> attention(Op op, Types inputs, const Attributes& attribu
 }
 
 std::vector<TensorType> attention_gradient(Op op, Types inputs, const Attributes& attributes) {
-  const std::vector<TensorType> forward = attention_results(op, inputs);
+  const auto& spec = std::get<AttentionSpec>(attributes.detail);
+  const std::vector<TensorType> forward = attention_results(op, inputs, spec);
   if (inputs.size() < 6 || inputs[3] != forward[0] || inputs[4] != forward[1] ||
       inputs[5] != forward[0])
     throw misfit(op, inputs,
                  "the inputs and results of an attention node, then the gradient of its output");
-  const auto& spec = std::get<AttentionSpec>(attributes.detail);
   require_operands(op, inputs, 6, spec);
   std::vector<TensorType> results = {inputs[0], inputs[1], inputs[2]};
   const int64_t queries = inputs[0].shape[2], keys = inputs[1].shape[2];

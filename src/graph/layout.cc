@@ -4,8 +4,6 @@
 
 namespace ridgeline {
 
-// Walks both shapes from the back in groups of axes with equal products; a group must be evenly
-// strided.
 bool is_contiguous(const Shape& shape, const Strides& strides) {
   const Strides contiguous = contiguous_strides(shape);
   for (int axis = 0; axis < shape.rank(); ++axis)
@@ -13,6 +11,8 @@ bool is_contiguous(const Shape& shape, const Strides& strides) {
   return true;
 }
 
+// Walks both shapes from the back in groups of axes with equal products; a group must be evenly
+// strided.
 std::optional<Strides> reshape_strides(const Shape& from, const Strides& strides, const Shape& to) {
   Strides result = Dims::filled(to.rank(), 1);
   int source = from.rank() - 1;

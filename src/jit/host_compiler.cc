@@ -191,7 +191,11 @@ void HostCompiler::load_cached(const std::string& settings,
     if (const auto entry = cache_->read(cache_key(settings, source->text)))
       by_library[entry->code].push_back(source);
   for (const auto& [key, sources] : by_library)
-    if (const auto library = cache_->read(key)) load(library->code, sources);
+    if (const auto library = cache_->read(key)) try {
+        load(library->code, sources);
+      } catch (const Error& error) {
+        warn_about_cache(error.message());  // they are compiled again
+      }
   std::erase_if(wanted,
                 [&](const HostSource* source) { return functions_.contains(source->entry); });
 }

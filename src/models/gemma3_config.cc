@@ -173,10 +173,11 @@ void read_ropes(const Keys& keys, Gemma3Config& config) {
   agree("rope_scaling.factor", scaling != nullptr, older.full_rope.factor, config.full_rope.factor);
 }
 
+constexpr std::pair<const char*, DType> kDtypes[] = {
+    {"bfloat16", DType::bf16}, {"float16", DType::f16}, {"float32", DType::f32}};
+
 DType dtype_of(std::string_view key, const Json& value) {
-  for (const auto& [name, dtype] :
-       {std::pair{"bfloat16", DType::bf16}, std::pair{"float16", DType::f16},
-        std::pair{"float32", DType::f32}})
+  for (const auto& [name, dtype] : kDtypes)
     if (value == Json(name)) return dtype;
   throw refused(key, shown(value), "bfloat16, float16 or float32");
 }
@@ -366,8 +367,9 @@ Json gemma3_config_json(const Gemma3Config& config) {
                 {{"full_attention", rope(config.full_rope)},
                  {"sliding_attention", rope(config.sliding_rope)}}},
                {"tie_word_embeddings", config.tied_head},
-               {"torch_dtype", config.dtype == DType::bf16 ? "bfloat16" : "float32"},
                {"eos_token_id", config.eos}};
+  for (const auto& [name, dtype] : kDtypes)
+    if (dtype == config.dtype) json["torch_dtype"] = name;
   // transformers takes a whole number alone.
   const auto scalar = static_cast<int64_t>(config.query_scalar);
   const bool is_whole = static_cast<double>(scalar) == config.query_scalar;

@@ -300,10 +300,9 @@ FusedGraph Fuser::run() {
 }
 
 FusedGraph Fuser::finish() {
-  std::vector<uint32_t> renumbered(drafts_.size(), RefusalNote::kNoGroup);
-  for (size_t i = 0; i < drafts_.size(); ++i) {
-    Draft& draft = *drafts_[i];
-    Group& group = draft.group;
+  std::vector<uint32_t> kept;
+  for (uint32_t i = 0; i < drafts_.size(); ++i) {
+    Group& group = result_.groups.emplace_back(std::move(drafts_[i]->group));
     if (group.kind == GroupKind::library) {
       const Node& node = graph_.nodes()[group.node];
       for (Value input : node.inputs)
@@ -314,12 +313,26 @@ FusedGraph Fuser::finish() {
       if (group.kernel.results.empty()) continue;  // others computed all of it again
       complete(group);
     }
-    renumbered[i] = static_cast<uint32_t>(result_.groups.size());
-    result_.groups.push_back(std::move(group));
+    kept.push_back(i);
   }
-  for (RefusalNote& note : result_.refusals)
-    if (note.group != RefusalNote::kNoGroup) note.group = renumbered[note.group];
+  result_.keep(kept);
   return std::move(result_);
+}
+
+void FusedGraph::keep(const std::vector<uint32_t>& order, const std::vector<uint32_t>& gone_into) {
+  std::vector<Group> kept;
+  std::vector<uint32_t> became(groups.size(), RefusalNote::kNoGroup);
+  for (uint32_t number : order) {
+    became[number] = static_cast<uint32_t>(kept.size());
+    kept.push_back(std::move(groups[number]));
+  }
+  groups = std::move(kept);
+  for (RefusalNote& note : refusals) {
+    if (note.group == RefusalNote::kNoGroup) continue;
+    while (!gone_into.empty() && gone_into[note.group] != RefusalNote::kNoGroup)
+      note.group = gone_into[note.group];
+    note.group = became[note.group];
+  }
 }
 
 std::string_view text_of(FusionRefusal refusal) {

@@ -69,6 +69,10 @@ struct FusedGraph {
       layouts;  // by Graph::index; also of values inside kernels, which have no memory
   std::vector<Group> groups;  // in the order in which they run
   std::vector<RefusalNote> refusals;
+
+  // Keeps the groups with these numbers, in this order, and has refusals follow them. `gone_into`:
+  // by old number, the group that does the work of one that is not kept, or kNoGroup; may be empty.
+  void keep(const std::vector<uint32_t>& order, const std::vector<uint32_t>& gone_into = {});
 };
 
 struct FuseOptions {

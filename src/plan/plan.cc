@@ -28,7 +28,7 @@ class Planner {
     uint32_t block = kNever;
   };
 
-  void hoist_updates();
+  void hoist_updates(FusedGraph& fused) const;
   bool reads_in_place(const Node& product) const;
   void choose_side();
   void join_collectives();
@@ -45,18 +45,14 @@ class Planner {
 
 // Updates move to the moment in which all that they read is there, and from which on nobody reads
 // what they overwrite. Without them in the way, the order of the others stays.
-void Planner::hoist_updates() {
-  const auto is_update_group = [&](const PlannedKernel& kernel) {
-    return kernel.group.kind == GroupKind::library &&
-           is_update(graph_.nodes()[kernel.group.node].op);
-  };
-  std::vector<PlannedKernel> others;
-  std::vector<std::vector<PlannedKernel>> after(plan_.kernels.size() + 1);  // so many others
+void Planner::hoist_updates(FusedGraph& fused) const {
+  std::vector<uint32_t> others;
+  std::vector<std::vector<uint32_t>> after(fused.groups.size() + 1);  // so many others
   // Others that run until a storage is written, or read or written, for the last time so far.
   std::vector<size_t> written(graph_.value_count(), 0), touched(graph_.value_count(), 0);
-  for (PlannedKernel& kernel : plan_.kernels) {
-    Group& group = kernel.group;
-    const bool moves = is_update_group(kernel);
+  for (uint32_t number = 0; number < fused.groups.size(); ++number) {
+    Group& group = fused.groups[number];
+    const bool moves = group.kind == GroupKind::library && is_update(graph_.nodes()[group.node].op);
     size_t when = moves ? 0 : others.size() + 1;
     for (Value storage : group.reads) when = std::max(when, written[graph_.index(storage)]);
     for (Value storage : group.writes) when = std::max(when, touched[graph_.index(storage)]);
@@ -66,14 +62,15 @@ void Planner::hoist_updates() {
     }
     for (Value storage : group.writes)
       written[graph_.index(storage)] = touched[graph_.index(storage)] = when;
-    if (moves) group.stage = when > 0 ? others[when - 1].group.stage : 0;
-    (moves ? after[when] : others).push_back(std::move(kernel));
+    if (moves) group.stage = when > 0 ? fused.groups[others[when - 1]].stage : 0;
+    (moves ? after[when] : others).push_back(number);
   }
-  plan_.kernels.clear();
-  for (size_t i = 0; i <= others.size(); ++i) {
-    if (i > 0) plan_.kernels.push_back(std::move(others[i - 1]));
-    for (PlannedKernel& update : after[i]) plan_.kernels.push_back(std::move(update));
+  std::vector<uint32_t> order = after[0];
+  for (size_t i = 0; i < others.size(); ++i) {
+    order.push_back(others[i]);
+    order.insert(order.end(), after[i + 1].begin(), after[i + 1].end());
   }
+  fused.keep(order);
 }
 
 // A product whose operands lie so that no library has to copy them: a copy would take memory that
@@ -210,6 +207,12 @@ Plan Planner::run() {
         take_epilogues(graph_, fused, options_.epilogue, options_.product_kernel, options_.emit);
     take_update_products(graph_, fused, options_.update_products);
   }
+  const auto communicates = [&](const Group& group) {
+    return group.kind == GroupKind::library && is_collective(graph_.nodes()[group.node].op);
+  };
+  const bool has_collectives = std::ranges::any_of(fused.groups, communicates);
+  // An update behind its all-reduce would wait for it while there is work to do.
+  if (options_.early_updates && !has_collectives) hoist_updates(fused);
   plan_.emit = options_.emit;
   plan_.layouts = std::move(fused.layouts);
   plan_.refusals = std::move(fused.refusals);
@@ -230,16 +233,12 @@ Plan Planner::run() {
       kernel.scratch = fused_scratch(group.kernel);
     }
     kernel.cost = group_cost(graph_, group, costs);
-    kernel.is_collective =
-        group.kind == GroupKind::library && is_collective(graph_.nodes()[group.node].op);
+    kernel.is_collective = communicates(group);
     kernel.group = std::move(group);
     plan_.kernels.push_back(std::move(kernel));
   }
-  const bool communicates = std::ranges::any_of(plan_.kernels, &PlannedKernel::is_collective);
-  // An update behind its all-reduce would wait for it while there is work to do.
-  if (options_.early_updates && !communicates) hoist_updates();
   if (options_.overlap) choose_side();
-  if (communicates) join_collectives();
+  if (has_collectives) join_collectives();
   for (const PlannedKernel& kernel : plan_.kernels) ++plan_.stages[kernel.group.stage].end;
   for (size_t stage = 1; stage < plan_.stages.size(); ++stage) {
     plan_.stages[stage].begin = plan_.stages[stage - 1].end;

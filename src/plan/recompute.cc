@@ -1,6 +1,7 @@
 #include "plan/recompute.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "passes/rewrite.h"
 
@@ -114,9 +115,12 @@ class Rewriter {
     for (const Candidate& each : chosen) is_chosen_[graph.index(each.value)] = true;
   }
 
-  Graph run() const {
+  Graph run() {
+    uint32_t stage = 0;
     return rewrite(graph_, [&](const Site& site) -> std::vector<Value> {
       if (is_view(site.node.op)) return {};  // its readers look through it
+      if (facts_.stage_of(site.number) != stage) known_[0] = known_[1] = {};
+      stage = facts_.stage_of(site.number);
       std::vector<Value> inputs;
       for (Value input : site.node.inputs) inputs.push_back(replaced(site, input, false));
       if (std::equal(inputs.begin(), inputs.end(), site.inputs.begin())) return {};
@@ -126,7 +130,12 @@ class Rewriter {
 
  private:
   // What a reader at the site gets for a value; `inside` an expression that is computed again.
-  Value replaced(const Site& site, Value value, bool inside) const {
+  Value replaced(const Site& site, Value value, bool inside) {
+    if (const auto found = known_[inside].find(graph_.index(value)); found != known_[inside].end())
+      return found->second;
+    return known_[inside][graph_.index(value)] = replacement(site, value, inside);
+  }
+  Value replacement(const Site& site, Value value, bool inside) {
     const Node& node = graph_.node(value);
     const Value now = site.became[graph_.index(value)];
     const bool is_earlier = facts_.stage_of(value.node) < facts_.stage_of(site.number);
@@ -153,6 +162,8 @@ class Rewriter {
   const Graph& graph_;
   const Facts& facts_;
   std::vector<bool> is_chosen_;  // by Graph::index
+  // Of the stage of the site, by `inside` and Graph::index.
+  std::unordered_map<uint32_t, Value> known_[2];
 };
 
 }  // namespace

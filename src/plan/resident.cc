@@ -15,6 +15,10 @@ class ResidentPlanner {
   ResidentPlanner(const Graph& graph, const Plan& plan) : graph_(graph), plan_(plan) {}
 
   std::optional<ResidentPlan> run(std::string& why) {
+    if (plan_.stages.size() > 1) {  // which run one by one
+      why = "the graph has several stages";
+      return std::nullopt;
+    }
     for (uint32_t i = 0; i < plan_.kernels.size(); ++i)
       if (!take(i)) break;
     const auto last = std::find_if(result_.steps.rbegin(), result_.steps.rend(), [](const auto& s) {

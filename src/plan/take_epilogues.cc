@@ -104,13 +104,19 @@ std::optional<EpilogueNote> Taker::visit_kernel(uint32_t number) {
   const bool is_needed = readers.size() > 1 || is_output_[graph_.index(result)];
   auto fused = with_product(graph_, fused_.layouts, product, reader, is_needed);
   if (!fused) return std::nullopt;
+  const auto bytes = [&](Value value) {
+    return static_cast<double>(byte_size(graph_.type(value)).count);
+  };
+  double operand_bytes = 0;
+  for (Value operand : graph_.nodes()[product.node].inputs) operand_bytes += bytes(operand);
   EpilogueNote note{.product = result, .was_asked = true};
   note.offer = {.product = product,
                 .kernels = {reader},
                 .fused = std::move(*fused),
                 .rests = {},
-                .split_bytes = 0,
+                .split_bytes = bytes(result) + group_cost(graph_, reader, {}).bytes,
                 .fused_bytes = 0};
+  note.offer->fused_bytes = group_cost(graph_, note.offer->fused, {}).bytes - operand_bytes;
   note.decision = choose_product_(graph_, fused_.layouts, *note.offer, emit_);
   if (!note.decision.takes) return note;
   forget_touches(number);
@@ -329,17 +335,7 @@ void Taker::put_in_order() {
   std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
     return std::tuple(place_[a], place_[a] == a) < std::tuple(place_[b], place_[b] == b);
   });
-  std::vector<Group> kept;
-  std::vector<uint32_t> became(groups_.size(), RefusalNote::kNoGroup);
-  for (uint32_t number : order) {
-    became[number] = static_cast<uint32_t>(kept.size());
-    kept.push_back(std::move(groups_[number]));
-  }
-  groups_ = std::move(kept);
-  for (uint32_t number = 0; number < became.size(); ++number)
-    if (gone_into_[number] != RefusalNote::kNoGroup) became[number] = became[gone_into_[number]];
-  for (RefusalNote& note : fused_.refusals)
-    if (note.group != RefusalNote::kNoGroup) note.group = became[note.group];
+  fused_.keep(order, gone_into_);
 }
 
 }  // namespace

@@ -74,8 +74,8 @@ void take_update_products(const Graph& graph, FusedGraph& fused,
                           const ChooseUpdateProducts& choose) {
   if (!choose) return;
   const GradientFinder gradients(graph, fused);
-  std::vector<bool> is_taken(fused.groups.size());
-  for (size_t number = 0; number < fused.groups.size(); ++number) {
+  std::vector<uint32_t> taken_by(fused.groups.size(), RefusalNote::kNoGroup);
+  for (uint32_t number = 0; number < fused.groups.size(); ++number) {
     Group& update = fused.groups[number];
     const Node& node = graph.nodes()[update.node];
     if (update.kind != GroupKind::library || node.op != Op::adamw_update) continue;
@@ -92,13 +92,15 @@ void take_update_products(const Graph& graph, FusedGraph& fused,
       if (!products[i]) continue;
       const Group& product = fused.groups[*products[i]];
       update.products[i] = product.node;
-      is_taken[*products[i]] = true;
+      taken_by[*products[i]] = number;
       std::erase(update.reads, product.writes[0]);
       for (Value storage : product.reads) add_once(update.reads, storage);
     }
   }
-  size_t number = 0;
-  std::erase_if(fused.groups, [&](const Group&) { return is_taken[number++]; });
+  std::vector<uint32_t> kept;
+  for (uint32_t number = 0; number < taken_by.size(); ++number)
+    if (taken_by[number] == RefusalNote::kNoGroup) kept.push_back(number);
+  fused.keep(kept, taken_by);
 }
 
 Node update_node(const Graph& graph, const Group& group) {

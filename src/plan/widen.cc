@@ -47,26 +47,24 @@ void widen_products(const Graph& graph, FusedGraph& fused) {
   for (const Output& output : graph.outputs())
     ++touched[graph.index(fused.layouts[graph.index(output.value)].storage)];
 
-  std::vector<Group> kept;
-  std::vector<uint32_t> became;  // by old number; products come before what reads them
-  for (Group& group : fused.groups) {
+  std::vector<uint32_t> kept, gone_into(fused.groups.size(), RefusalNote::kNoGroup);
+  for (uint32_t number = 0; number < fused.groups.size(); ++number) {
+    const Group& group = fused.groups[number];
     const auto narrow = cast_storage(graph, group);
-    Group* product = nullptr;
-    if (narrow && touched[graph.index(*narrow)] == 2 &&
-        writer[graph.index(*narrow)] != RefusalNote::kNoGroup)
-      product = &kept[became[writer[graph.index(*narrow)]]];
-    if (product != nullptr && can_write(graph, fused, *product, *narrow, group)) {
-      product->into = group.kernel.results[0].to.storage;
-      product->writes = {*product->into};
-      became.push_back(static_cast<uint32_t>(product - kept.data()));
+    const uint32_t from = narrow && touched[graph.index(*narrow)] == 2
+                              ? writer[graph.index(*narrow)]
+                              : RefusalNote::kNoGroup;
+    if (from == RefusalNote::kNoGroup ||
+        !can_write(graph, fused, fused.groups[from], *narrow, group)) {
+      kept.push_back(number);
       continue;
     }
-    became.push_back(static_cast<uint32_t>(kept.size()));
-    kept.push_back(std::move(group));
+    Group& product = fused.groups[from];
+    product.into = group.kernel.results[0].to.storage;
+    product.writes = {*product.into};
+    gone_into[number] = from;
   }
-  fused.groups = std::move(kept);
-  for (RefusalNote& note : fused.refusals)
-    if (note.group != RefusalNote::kNoGroup) note.group = became[note.group];
+  fused.keep(kept, gone_into);
 }
 
 }  // namespace ridgeline

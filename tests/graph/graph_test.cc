@@ -290,6 +290,24 @@ TEST(Graph, IndicesAndListsThatDoNotFitAreRefused) {
   EXPECT_THROW(concat(parts, 2), Error);
 }
 
+TEST(Infer, AWindowIsNotNegative) {
+  Graph graph;
+  const Tensor q = input(graph, "q", {DType::f32, {1, 1, 4, 8}});
+  const Tensor position = input(graph, "position", {DType::i32, {1}});
+  const AttentionSpec spec{.mask = {.causal = true, .window = -1}};
+  const auto expect_refused = [&](const auto& add) {
+    try {
+      add();
+      FAIL() << "a window of -1 is accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::usage);
+      EXPECT_NE(error.message().find("the window is -1"), std::string::npos) << error.message();
+    }
+  };
+  expect_refused([&] { attention(q, q, q, spec); });
+  expect_refused([&] { cached_attention(q, q, q, position, spec); });
+}
+
 TEST(AttentionMask, PairsAreTheSumOfWhatEachQuerySees) {
   std::mt19937 random(3);
   for (int i = 0; i < 3000; ++i) {

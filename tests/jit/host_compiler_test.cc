@@ -70,6 +70,29 @@ TEST_F(HostCompilerTest, DumpsEachSourceUnderItsEntryReadyToBeCompiled) {
   }
 }
 
+// Here it depends on a library that is gone by then.
+TEST_F(HostCompilerTest, ALibraryInTheCacheThatDoesNotLoadIsCompiledAgain) {
+  const std::string real = find_host_compiler().string();
+  const std::filesystem::path compiler = directory_ / "compiler", needed = directory_ / "needed.so",
+                              gone = directory_ / "gone";
+  std::ofstream(compiler) << "#!/bin/sh\n"
+                          << "[ -e " << gone << " ] && exec " << real << " \"$@\"\n"
+                          << real << " -shared -fPIC -x c++ /dev/null -o " << needed << "\n"
+                          << "exec " << real << " \"$@\" -Wl,--no-as-needed " << needed << "\n";
+  std::filesystem::permissions(compiler, std::filesystem::perms::owner_all);
+  HostCompilerOptions needing = options();
+  needing.compiler = compiler.string();
+  const std::vector<HostSource> sources = sources_of(1);
+  HostCompiler(needing).functions(kPreamble, sources);
+  std::filesystem::rename(needed, gone);
+  for (const size_t compiled : {1u, 0u}) {  // and is in the cache from then on
+    HostCompiler again(needing);
+    const std::vector<void*> functions = again.functions(kPreamble, sources);
+    EXPECT_EQ(reinterpret_cast<int (*)()>(functions[0])(), 0);
+    EXPECT_EQ(again.compiled(), compiled);
+  }
+}
+
 TEST_F(HostCompilerTest, ADumpThatCannotBeWrittenIsAnError) {
   std::ofstream(directory_ / "dump").put('x');  // a file where the folder should be
   EXPECT_ERROR(HostCompiler{options()}, ErrorKind::usage, "--dump-kernels");

@@ -176,6 +176,14 @@ TEST(Gemma3Config, WhatIsWrittenIsReadAgain) {
   expect_same(parse_gemma3_config(Json::parse(gemma3_config_json(other).dump())), other);
 }
 
+TEST(Gemma3Config, EveryDtypeIsWrittenByItsName) {
+  for (const DType dtype : {DType::bf16, DType::f16, DType::f32}) {
+    Gemma3Config config = gemma3_config("270m");
+    config.dtype = dtype;
+    EXPECT_EQ(parse_gemma3_config(gemma3_config_json(config)).dtype, dtype) << info(dtype).name;
+  }
+}
+
 TEST(Gemma3Config, FilesAreNamedInErrors) {
   const TempDir folder;
   write_text(folder / "config.json", k270m);

@@ -148,14 +148,14 @@ TEST(Fuse, AModelWhoseAttentionFlashRefusesHasAPlan) {
   for (Scenario scenario : {Scenario::forward, Scenario::forward_backward, Scenario::full_step})
     for (int64_t heads : {1, 2, 3}) {
       const Lowered made = testing::lowered_model({.config = {.d_model = 258 * heads,
-                                                      .d_ff = 8,
-                                                      .layers = 2,
-                                                      .heads = heads,
-                                                      .vocabulary = 16,
-                                                      .batch_size = 2,
-                                                      .context_length = 4},
-                                           .mode = Mode::compiled},
-                                          scenario);
+                                                              .d_ff = 8,
+                                                              .layers = 2,
+                                                              .heads = heads,
+                                                              .vocabulary = 16,
+                                                              .batch_size = 2,
+                                                              .context_length = 4},
+                                                   .mode = Mode::compiled},
+                                                  scenario);
       EXPECT_EQ(made.flash.refusals.size(), 2u);
       EXPECT_NO_THROW(make_plan(made.graph)) << heads;
     }

@@ -95,6 +95,25 @@ TEST(Order, UpdatesRunAsSoonAsTheirGradientsAreThere) {
   EXPECT_EQ(plan.stages.back().end, plan.kernels.size());
 }
 
+TEST(Order, RefusalsFollowTheKernelsThatMove) {
+  Graph graph;
+  const TensorType type{DType::f32, {64}};
+  const Tensor x = input(graph, "x", {DType::f32, {64, 64}});
+  const Tensor by_rows = sum(x, {1}), by_columns = sum(x, {0});
+  const AdamWTensors tensors{input(graph, "p", type), input(graph, "g", type),
+                             input(graph, "m", type), input(graph, "v", type)};
+  const Tensor scalars = input(graph, "scalars", {DType::f32, {kAdamWScalars}});
+  graph.mark_output("p", adamw_update({&tensors, 1}, scalars, {}, {})[0].parameter.value());
+  graph.mark_output("rows", by_rows.value());
+  graph.mark_output("columns", by_columns.value());
+  const Plan plan = make_plan(graph, {.early_updates = true});
+  ASSERT_TRUE(plan.kernels[0].group.kind == GroupKind::library);  // its gradient is an input
+  ASSERT_EQ(plan.refusals.size(), 1u) << explain(graph, plan);
+  const uint32_t refused_by = plan.refusals[0].group;
+  ASSERT_LT(refused_by, plan.kernels.size());
+  EXPECT_EQ(plan.kernels[refused_by].group.writes, std::vector{by_rows.value()});
+}
+
 // How many kernels run beside others. What these touch is left alone until they are awaited.
 size_t expect_kernels_beside_are_left_alone(const Graph& graph, const Plan& plan) {
   size_t beside = 0;

@@ -54,6 +54,18 @@ TEST(ProductKernel, AGatedUnitIsOneKernel) {
   EXPECT_EQ(plan.kernels[0].cost.macs, double{kTokens} * 2 * kWidth * kModel);
 }
 
+// Without its operands, which both forms read.
+TEST(ProductKernel, TheOfferSaysHowManyBytesEachFormMoves) {
+  GatedUnit unit;
+  const Plan plan = unit.plan(unit.result());
+  ASSERT_EQ(plan.epilogues.size(), 1u);
+  ASSERT_TRUE(plan.epilogues[0].offer);
+  const EpilogueOffer& offer = *plan.epilogues[0].offer;
+  const double result = 2.0 * kTokens * kWidth, product = 2 * result;
+  EXPECT_EQ(offer.split_bytes, 2 * product + result);  // the product is written and read
+  EXPECT_EQ(offer.fused_bytes, result);
+}
+
 TEST(ProductKernel, WritesTheProductForOthers) {
   GatedUnit unit;
   unit.graph.mark_output("product", unit.product.value());

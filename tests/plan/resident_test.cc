@@ -99,6 +99,17 @@ TEST(Resident, DoesNotRepeatWhatFindsNoTokenItself) {
   EXPECT_FALSE(resident->repeats);
 }
 
+// A stage runs by itself, and the kernel would run all of them.
+TEST(Resident, RefusesASecondStage) {
+  std::string why;
+  Graph traced = gemma3_decode_graph(few_layers(), one_token());
+  traced.begin_stage("second");
+  const auto [graph, plan] = planned(traced);
+  ASSERT_EQ(plan.stages.size(), 2u);
+  EXPECT_FALSE(make_resident(graph, plan, why));
+  EXPECT_NE(why.find("stages"), std::string::npos) << why;
+}
+
 TEST(Resident, RefusesOtherDtypesAndTraining) {
   std::string why;
   Gemma3CacheOptions options = one_token();

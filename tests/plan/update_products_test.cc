@@ -83,6 +83,20 @@ TEST(UpdateProducts, AGradientThatOthersReadStaysAProduct) {
   EXPECT_EQ(training.plan().kernels.size(), 2u);
 }
 
+// Kernels behind a product that is gone have smaller numbers, by which the plan explains itself.
+TEST(UpdateProducts, RefusalsNameTheKernelsThatAreLeft) {
+  Training training;
+  const Tensor z = input(training.graph, "z", {DType::f32, {kTokens, kColumns}});
+  const Tensor by_rows = sum(z, {1});
+  training.graph.mark_output("rows", by_rows.value());
+  training.graph.mark_output("columns", sum(z, {0}).value());
+  const Plan plan = training.plan();
+  ASSERT_EQ(plan.refusals.size(), 1u) << explain(training.graph, plan);
+  const RefusalNote& note = plan.refusals[0];
+  ASSERT_LT(note.group, plan.kernels.size());
+  EXPECT_TRUE(has(plan.kernels[note.group].group.writes, by_rows));
+}
+
 TEST(UpdateProducts, WideGradientsStayProducts) {
   Training training(DType::f32);
   EXPECT_EQ(training.plan().kernels.size(), 2u);

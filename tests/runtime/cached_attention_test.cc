@@ -233,7 +233,7 @@ TEST(CachedAttention, HasNoGradient) {
     gradient({&cotangent, 1}, sources);
     FAIL() << "there is a gradient";
   } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::internal);
+    EXPECT_EQ(error.kind(), ErrorKind::usage);
     EXPECT_NE(error.message().find("attention over a cache has no gradient"), std::string::npos);
   }
 }

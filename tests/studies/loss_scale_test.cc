@@ -105,6 +105,7 @@ void expect_the_scale_to_follow(Device& device) {
     int64_t growth_interval;
     std::vector<double> norms;
     std::vector<double> state;
+    std::vector<double> before = {1024, 0, 0};
   };
   const Case cases[] = {
       {3, {kBad}, {512, 0, 1}},
@@ -113,6 +114,8 @@ void expect_the_scale_to_follow(Device& device) {
       {3, {1, 1, 3e38}, {2048, 0, 0}},
       {3, {1, 1, kBad, 1, 1}, {512, 2, 1}},  // good steps are counted anew
       {0, {1, 1, 1, kBad}, {1024, 0, 1}},    // a scale that stays
+      {3, {1}, {2048, 0, 0}, {1024, 3, 0}},  // a state of a run with a longer interval
+      {3, {1, 1}, {2048, 1, 0}, {1024, 7, 0}},
   };
   for (const Case& each : cases) {
     Graph graph;
@@ -124,7 +127,7 @@ void expect_the_scale_to_follow(Device& device) {
     EagerExecutor executor(graph, schedule, device);
     KernelChecker checker(device, 7);
     executor.set_observer(&checker);
-    InterpreterInputs inputs{{"state", {1024, 0, 0}}, {"norm", {1}}};
+    InterpreterInputs inputs{{"state", each.before}, {"norm", {1}}};
     testing::upload(device, executor.input("state"), inputs["state"]);
     for (const double value : each.norms) {
       inputs["norm"] = {value};

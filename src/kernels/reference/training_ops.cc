@@ -57,7 +57,7 @@ Data after_step(Data state, double norm, const LossScaleSpec& spec) {
   if (!is_dynamic) return state;
   good_steps = is_taken ? good_steps + 1 : 0;
   if (!is_taken) scale /= 2;
-  if (good_steps != static_cast<double>(spec.growth_interval)) return state;
+  if (good_steps < static_cast<double>(spec.growth_interval)) return state;
   scale *= 2;
   good_steps = 0;
   return state;

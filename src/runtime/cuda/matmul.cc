@@ -257,7 +257,9 @@ struct CudaMatmul::Library {
         handle.object, product.desc.object, product.first.object, product.second.object,
         product.out.object, product.out.object, preference.object, kAlgorithms, results.data(),
         &found);
-    if (status != cublaslt::kSuccess || found == 0) {
+    results.resize(static_cast<size_t>(found));
+    std::erase_if(results, [](const auto& result) { return result.state != cublaslt::kSuccess; });
+    if (status != cublaslt::kSuccess || results.empty()) {
       const BatchedGemm& g = request.gemm;
       const std::string more = request.epilogue == cublaslt::kNoEpilogue
                                    ? ""
@@ -269,8 +271,6 @@ struct CudaMatmul::Library {
                       g.batch, g.m, g.k, g.k, g.n, info(g.dtype).name, more, status),
           "use other sizes or another dtype");
     }
-    results.resize(static_cast<size_t>(found));
-    std::erase_if(results, [](const auto& result) { return result.state != cublaslt::kSuccess; });
     return results;
   }
 
