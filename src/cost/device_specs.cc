@@ -11,6 +11,11 @@
 namespace ridgeline {
 namespace {
 
+constexpr GpuRates with_bf16(GpuRates rates) {
+  rates.bf16 = rates.fp16;
+  return rates;
+}
+
 // Each row names its source, an NVIDIA publication. Where that gives figures with sparsity only,
 // the dense rate is half of them. GeForce cards accumulate in fp32 at half the rate of professional
 // cards. Order matters: parse_gpu() picks the last row that matches a short name such as A100.
@@ -18,205 +23,135 @@ constexpr GpuSpec kSpecs[] = {
     // T4 data sheet: "mixed precision" and "single precision".
     {.name = "T4",
      .words = {"T4", ""},
-     .fp16 = 65,
-     .fp32 = 8.1,
+     .dense = {.fp16 = 65, .fp32 = 8.1},
      .gigabytes_per_s = 320,
      .memory_gigabytes = 16},
     // V100 data sheet: "tensor performance" is fp16, dense.
     {.name = "V100 PCIe 16 GB",
      .words = {"V100", "PCIE-16GB"},
-     .fp16 = 112,
-     .fp32 = 14,
+     .dense = {.fp16 = 112, .fp32 = 14},
      .gigabytes_per_s = 900,
      .memory_gigabytes = 16},
     {.name = "V100 PCIe 32 GB",
      .words = {"V100", "PCIE-32GB"},
-     .fp16 = 112,
-     .fp32 = 14,
+     .dense = {.fp16 = 112, .fp32 = 14},
      .gigabytes_per_s = 900,
      .memory_gigabytes = 32},
     {.name = "V100 SXM 16 GB",
      .words = {"V100", "SXM2-16GB"},
-     .fp16 = 125,
-     .fp32 = 15.7,
+     .dense = {.fp16 = 125, .fp32 = 15.7},
      .gigabytes_per_s = 900,
      .memory_gigabytes = 16},
     {.name = "V100 SXM 32 GB",
      .words = {"V100", "SXM2-32GB"},
-     .fp16 = 125,
-     .fp32 = 15.7,
+     .dense = {.fp16 = 125, .fp32 = 15.7},
      .gigabytes_per_s = 900,
      .memory_gigabytes = 32},
     // A100 data sheets (40 GB, 80 GB): dense and sparse.
     {.name = "A100 PCIe 40 GB",
      .words = {"A100", "PCIE-40GB"},
-     .fp16 = 312,
-     .bf16 = 312,
-     .tf32 = 156,
-     .fp32 = 19.5,
+     .dense = with_bf16({.fp16 = 312, .tf32 = 156, .fp32 = 19.5}),
      .gigabytes_per_s = 1555,
      .memory_gigabytes = 40},
     {.name = "A100 SXM 40 GB",
      .words = {"A100", "SXM4-40GB"},
-     .fp16 = 312,
-     .bf16 = 312,
-     .tf32 = 156,
-     .fp32 = 19.5,
+     .dense = with_bf16({.fp16 = 312, .tf32 = 156, .fp32 = 19.5}),
      .gigabytes_per_s = 1555,
      .memory_gigabytes = 40},
     {.name = "A100 PCIe 80 GB",
      .words = {"A100", "PCIe"},
-     .fp16 = 312,
-     .bf16 = 312,
-     .tf32 = 156,
-     .fp32 = 19.5,
+     .dense = with_bf16({.fp16 = 312, .tf32 = 156, .fp32 = 19.5}),
      .gigabytes_per_s = 1935,
      .memory_gigabytes = 80},
     {.name = "A100 SXM 80 GB",
      .words = {"A100", ""},
-     .fp16 = 312,
-     .bf16 = 312,
-     .tf32 = 156,
-     .fp32 = 19.5,
+     .dense = with_bf16({.fp16 = 312, .tf32 = 156, .fp32 = 19.5}),
      .gigabytes_per_s = 2039,
      .memory_gigabytes = 80},
     // H100 data sheet: with sparsity only; the paper "H100 Tensor Core GPU Architecture": dense.
     {.name = "H100 PCIe",
      .words = {"H100", "PCIe"},
-     .fp16 = 756.5,
-     .bf16 = 756.5,
-     .tf32 = 378,
-     .fp32 = 51.2,
-     .fp8 = 1513,
+     .dense = with_bf16({.fp16 = 756.5, .tf32 = 378, .fp32 = 51.2, .fp8 = 1513}),
      .gigabytes_per_s = 2039,
      .memory_gigabytes = 80},
     {.name = "H100 NVL",
      .words = {"H100", "NVL"},
-     .fp16 = 835.5,
-     .bf16 = 835.5,
-     .tf32 = 417.5,
-     .fp32 = 60,
-     .fp8 = 1671,
+     .dense = with_bf16({.fp16 = 835.5, .tf32 = 417.5, .fp32 = 60, .fp8 = 1671}),
      .gigabytes_per_s = 3938,
      .memory_gigabytes = 94},
     {.name = "H100 SXM",
      .words = {"H100", "HBM3"},
-     .fp16 = 989.4,
-     .bf16 = 989.4,
-     .tf32 = 494.7,
-     .fp32 = 66.9,
-     .fp8 = 1978.9,
+     .dense = with_bf16({.fp16 = 989.4, .tf32 = 494.7, .fp32 = 66.9, .fp8 = 1978.9}),
      .gigabytes_per_s = 3352,
      .memory_gigabytes = 80},
     // H200 data sheet: with sparsity only.
     {.name = "H200 NVL",
      .words = {"H200", "NVL"},
-     .fp16 = 835.5,
-     .bf16 = 835.5,
-     .tf32 = 417.5,
-     .fp32 = 60,
-     .fp8 = 1671,
+     .dense = with_bf16({.fp16 = 835.5, .tf32 = 417.5, .fp32 = 60, .fp8 = 1671}),
      .gigabytes_per_s = 4800,
      .memory_gigabytes = 141},
     {.name = "H200 SXM",
      .words = {"H200", ""},
-     .fp16 = 989.4,
-     .bf16 = 989.4,
-     .tf32 = 494.7,
-     .fp32 = 66.9,
-     .fp8 = 1978.9,
+     .dense = with_bf16({.fp16 = 989.4, .tf32 = 494.7, .fp32 = 66.9, .fp8 = 1978.9}),
      .gigabytes_per_s = 4800,
      .memory_gigabytes = 141},
     // DGX B200 and HGX B200 data sheets, dense: an eighth of a system.
     {.name = "B200",
      .words = {"B200", ""},
-     .fp16 = 2250,
-     .bf16 = 2250,
-     .tf32 = 1125,
-     .fp32 = 75,
-     .fp8 = 4500,
+     .dense = with_bf16({.fp16 = 2250, .tf32 = 1125, .fp32 = 75, .fp8 = 4500}),
      .gigabytes_per_s = 8000,
      .memory_gigabytes = 180},
     // L40S data sheet: dense and sparse.
     {.name = "L40S",
      .words = {"L40S", ""},
-     .fp16 = 362.05,
-     .bf16 = 362.05,
-     .tf32 = 183,
-     .fp32 = 91.6,
-     .fp8 = 733,
+     .dense = with_bf16({.fp16 = 362.05, .tf32 = 183, .fp32 = 91.6, .fp8 = 733}),
      .gigabytes_per_s = 864,
      .memory_gigabytes = 48},
     // L4 data sheet: with sparsity only.
     {.name = "L4",
      .words = {"NVIDIA L4", ""},
-     .fp16 = 121,
-     .bf16 = 121,
-     .tf32 = 60.5,
-     .fp32 = 30.3,
-     .fp8 = 242.5,
+     .dense = with_bf16({.fp16 = 121, .tf32 = 60.5, .fp32 = 30.3, .fp8 = 242.5}),
      .gigabytes_per_s = 300,
      .memory_gigabytes = 24},
     // RTX A6000 data sheet: with sparsity only (309.7).
     {.name = "RTX A6000",
      .words = {"RTX A6000", ""},
-     .fp16 = 154.8,
-     .bf16 = 154.8,
-     .tf32 = 77.4,
-     .fp32 = 38.7,
+     .dense = with_bf16({.fp16 = 154.8, .tf32 = 77.4, .fp32 = 38.7}),
      .gigabytes_per_s = 768,
      .memory_gigabytes = 48},
     // A10 data sheet: dense and sparse.
     {.name = "A10",
      .words = {"NVIDIA A10", ""},
-     .fp16 = 125,
-     .bf16 = 125,
-     .tf32 = 62.5,
-     .fp32 = 31.2,
+     .dense = with_bf16({.fp16 = 125, .tf32 = 62.5, .fp32 = 31.2}),
      .gigabytes_per_s = 600,
      .memory_gigabytes = 24},
     // The paper "Ampere GA102 GPU Architecture": dense, accumulation in fp32.
     {.name = "RTX 3090",
      .words = {"RTX 3090", ""},
-     .fp16 = 71,
-     .bf16 = 71,
-     .tf32 = 35.6,
-     .fp32 = 35.6,
+     .dense = with_bf16({.fp16 = 71, .tf32 = 35.6, .fp32 = 35.6}),
      .gigabytes_per_s = 936,
      .memory_gigabytes = 24},
     // The paper "Ada GPU Architecture": dense, accumulation in fp32.
     {.name = "RTX 4090",
      .words = {"RTX 4090", ""},
-     .fp16 = 165.2,
-     .bf16 = 165.2,
-     .tf32 = 82.6,
-     .fp32 = 82.6,
-     .fp8 = 330.3,
+     .dense = with_bf16({.fp16 = 165.2, .tf32 = 82.6, .fp32 = 82.6, .fp8 = 330.3}),
      .gigabytes_per_s = 1008,
      .memory_gigabytes = 24},
 };
 
-struct Rates {
-  double fp16 = 0, bf16 = 0, tf32 = 0, fp32 = 0, fp8 = 0;
-};
-
 struct Architecture {
   int compute_capability;
-  Rates flops_per_cycle;  // of one multiprocessor
+  GpuRates flops_per_cycle;  // of one multiprocessor
 };
 
-constexpr Rates with_bf16(Rates rates) {
-  rates.bf16 = rates.fp16;
-  return rates;
-}
-constexpr Rates kVolta = {.fp16 = 1024, .fp32 = 128};
-constexpr Rates kLargeAmpere = with_bf16({.fp16 = 2048, .tf32 = 1024, .fp32 = 128});
-constexpr Rates kAmpere = with_bf16({.fp16 = 1024, .tf32 = 512, .fp32 = 256});
-constexpr Rates kAda = with_bf16({.fp16 = 1024, .tf32 = 512, .fp32 = 256, .fp8 = 2048});
-constexpr Rates kHopper = with_bf16({.fp16 = 4096, .tf32 = 2048, .fp32 = 256, .fp8 = 8192});
-constexpr Rates kBlackwell = with_bf16({.fp16 = 8192, .tf32 = 4096, .fp32 = 256, .fp8 = 16384});
+constexpr GpuRates kVolta = {.fp16 = 1024, .fp32 = 128};
+constexpr GpuRates kLargeAmpere = with_bf16({.fp16 = 2048, .tf32 = 1024, .fp32 = 128});
+constexpr GpuRates kAmpere = with_bf16({.fp16 = 1024, .tf32 = 512, .fp32 = 256});
+constexpr GpuRates kAda = with_bf16({.fp16 = 1024, .tf32 = 512, .fp32 = 256, .fp8 = 2048});
+constexpr GpuRates kHopper = with_bf16({.fp16 = 4096, .tf32 = 2048, .fp32 = 256, .fp8 = 8192});
+constexpr GpuRates kBlackwell = with_bf16({.fp16 = 8192, .tf32 = 4096, .fp32 = 256, .fp8 = 16384});
 
-// Rates of the fastest card of each architecture: an upper bound, loose for GeForce.
+// GpuRates of the fastest card of each architecture: an upper bound, loose for GeForce.
 constexpr Architecture kArchitectures[] = {
     {70, kVolta}, {75, kVolta},  {80, kLargeAmpere}, {86, kAmpere},     {87, kAmpere},
     {89, kAda},   {90, kHopper}, {100, kBlackwell},  {103, kBlackwell}, {120, kAda},
@@ -254,7 +189,7 @@ std::vector<std::string> name_parts(std::string_view text) {
   return parts;
 }
 
-double rate(const Rates& rates, std::string_view dtype) {
+double rate(const GpuRates& rates, std::string_view dtype) {
   if (dtype == "fp16") return rates.fp16;
   if (dtype == "bf16") return rates.bf16;
   if (dtype == "tf32") return rates.tf32;
@@ -263,22 +198,17 @@ double rate(const Rates& rates, std::string_view dtype) {
   return 0;
 }
 
-double reachable_rate(const Rates& rates, std::string_view dtype) {
+double reachable_rate(const GpuRates& rates, std::string_view dtype) {
   const double ten_bits = std::max(rates.tf32, rates.fp16);
   if (dtype == "tf32") return ten_bits;
   if (dtype == "fp32") return std::max(rates.fp32, ten_bits / 3);
   return rate(rates, dtype);
 }
 
-Rates rates_of(const GpuSpec& spec) {
-  return {
-      .fp16 = spec.fp16, .bf16 = spec.bf16, .tf32 = spec.tf32, .fp32 = spec.fp32, .fp8 = spec.fp8};
-}
-
 }  // namespace
 
 double dense_tflops(const GpuSpec& spec, std::string_view dtype) {
-  return rate(rates_of(spec), dtype);
+  return rate(spec.dense, dtype);
 }
 
 std::optional<double> ridge_point(const GpuSpec& spec, std::string_view dtype) {
@@ -288,7 +218,7 @@ std::optional<double> ridge_point(const GpuSpec& spec, std::string_view dtype) {
 }
 
 double reachable_tflops(const GpuSpec& spec, std::string_view dtype) {
-  return reachable_rate(rates_of(spec), dtype);
+  return reachable_rate(spec.dense, dtype);
 }
 
 std::span<const GpuSpec> gpu_specs() {

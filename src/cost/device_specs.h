@@ -10,16 +10,17 @@
 
 namespace ridgeline {
 
-// Dense TFLOP/s, without the factor of two for sparsity, with an FMA as two FLOPs, at the boost
-// clock of the data sheet and with accumulation in fp32; 0: no such unit.
+// By dtype, fp32 of CUDA cores; 0: no such unit.
+struct GpuRates {
+  double fp16 = 0, bf16 = 0, tf32 = 0, fp32 = 0, fp8 = 0;
+};
+
 struct GpuSpec {
   std::string_view name;                  // for display
   std::array<std::string_view, 2> words;  // all occur in the driver's name of the model
-  double fp16 = 0;
-  double bf16 = 0;
-  double tf32 = 0;
-  double fp32 = 0;  // of CUDA cores
-  double fp8 = 0;
+  // TFLOP/s without the factor of two for sparsity, with an FMA as two FLOPs, at the boost clock of
+  // the data sheet and with accumulation in fp32.
+  GpuRates dense = {};
   double gigabytes_per_s = 0;   // memory
   double memory_gigabytes = 0;  // decimal, as it is sold
 };

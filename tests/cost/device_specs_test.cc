@@ -87,7 +87,7 @@ TEST(GpuSpecs, AreDense) {
                            .clock_hz = card.boost_hz};
     const GpuSpec* spec = find_gpu_spec(card.model);
     ASSERT_NE(spec, nullptr) << card.model;
-    EXPECT_TRUE(spec->bf16 == spec->fp16 || spec->bf16 == 0) << card.model;
+    EXPECT_TRUE(spec->dense.bf16 == spec->dense.fp16 || spec->dense.bf16 == 0) << card.model;
     for (const char* dtype : {"fp16", "tf32", "fp32"})
       EXPECT_NEAR(1e12 * reachable_tflops(*spec, dtype) / gpu_flops_per_s(limits, dtype).value(), 1,
                   0.06)
