@@ -5,6 +5,8 @@
 #include <climits>
 #include <cstddef>
 
+#include "jit/cuda_libraries.h"
+
 namespace ridgeline::nccl {
 
 using Result = int;  // 0: success
@@ -56,11 +58,7 @@ inline constexpr Op kSum = 0;
   X(ncclBroadcast, Result,                                                                     \
     (const void* in, void* out, size_t count, DataType type, int root, Comm comm, Stream stream))
 
-struct Api {
-#define RIDGELINE_MEMBER(name, result, arguments) result(*name) arguments = nullptr;
-  RIDGELINE_NCCL_FUNCTIONS(RIDGELINE_MEMBER)
-#undef RIDGELINE_MEMBER
-};
+RIDGELINE_API(Api, RIDGELINE_NCCL_FUNCTIONS);
 
 // Opens the library. Throws an unsupported error that lists the paths tried and how to get it.
 const Api& require_api();

@@ -14,22 +14,13 @@ namespace nccl {
 
 const Api& require_api() {
   static const CudaLibrary& library = cuda_library("nccl");
-  static const char* missing = nullptr;
-  static const Api api = [] {
-    Api found;
-    if (!library) return found;
-#define RIDGELINE_FIND(name, result, arguments)                              \
-  found.name = reinterpret_cast<result(*) arguments>(library.symbol(#name)); \
-  if (!found.name) missing = #name;
-    RIDGELINE_NCCL_FUNCTIONS(RIDGELINE_FIND)
-#undef RIDGELINE_FIND
-    return found;
-  }();
+  static Api api;
+  static const std::string missing = load_functions(library, api);
   if (!library)
     throw Error(ErrorKind::unsupported,
                 fmt::format("NCCL was not found; tried {}", tried_text(library)),
                 library.how_to_get);
-  if (missing != nullptr)
+  if (!missing.empty())
     throw Error(ErrorKind::unsupported, fmt::format("{} has no {}", library.path, missing),
                 library.how_to_get);
   return api;

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <array>
+#include <deque>
+#include <mutex>
 
 #include "base/environment.h"
 #include "base/error.h"
@@ -21,7 +23,8 @@ enum class Origin { driver, toolkit };
 struct Spec {
   CudaLibraryFacts facts;
   Origin origin;
-  std::vector<int> majors;  // of the soname, preferred first
+  std::vector<int> majors;   // of the soname, preferred first
+  const char* known_symbol;  // tells the path of a library that the loader found
   std::string how_to_get;
   bool is_listed = true;  // else only outside profilers, or several GPUs, ask for it
 };
@@ -31,42 +34,50 @@ const std::vector<Spec>& specs() {
       {{"cuda", "runs everything on the GPU"},
        Origin::driver,
        {1},
+       "cuInit",
        "install NVIDIA's driver (Debian: apt install nvidia-driver; Ubuntu: ubuntu-drivers "
        "install; "
        "in a container: start it with --gpus all)"},
       {{"nvrtc", "compiles the kernels"},
        Origin::toolkit,
        {13, 12},
+       "nvrtcVersion",
        "pip install nvidia-cuda-nvrtc (nvidia-cuda-nvrtc-cu12 for a driver of CUDA 12), or from "
        "NVIDIA's repository: apt install cuda-nvrtc-13-0"},
       {{"cublasLt", "multiplies matrices"},
        Origin::toolkit,
        {13, 12},
+       "cublasLtGetVersion",
        "pip install nvidia-cublas (nvidia-cublas-cu12 for a driver of CUDA 12), or from NVIDIA's "
        "repository: apt install libcublas-13-0"},
       {{"cupti", "traces kernels for profiles"},
        Origin::toolkit,
        {13, 12},
+       "cuptiGetVersion",
        "pip install nvidia-cuda-cupti (nvidia-cuda-cupti-cu12 for a driver of CUDA 12), or from "
        "NVIDIA's repository: apt install cuda-cupti-13-0"},
       {{"nvidia-ml", "reads clocks, power and temperature"},
        Origin::driver,
        {1},
+       "nvmlInit_v2",
        "it comes with NVIDIA's driver (in a container: "
        "NVIDIA_DRIVER_CAPABILITIES=compute,utility)"},
       {{"nvtx3interop", "names ranges for outside profilers"},
        Origin::toolkit,
        {1},
+       "nvtxRangePushA",
        "pip install nvidia-nvtx",
        false},
       {{"nvToolsExt", "names ranges for outside profilers"},
        Origin::toolkit,
        {1},
+       "nvtxRangePushA",
        "pip install nvidia-nvtx (nvidia-nvtx-cu12 for CUDA 12)",
        false},
       {{"nccl", "sums over several GPUs"},
        Origin::toolkit,
        {2},
+       "ncclGetVersion",
        "pip install nvidia-nccl-cu13 (nvidia-nccl-cu12 for a driver of CUDA 12), or from NVIDIA's "
        "repository: apt install libnccl2",
        false},
@@ -245,25 +256,14 @@ bool open_by_name(CudaLibrary& library, const std::string& soname, int flags,
   return true;
 }
 
-const char* known_symbol(std::string_view stem) {
-  if (stem == "cuda") return "cuInit";
-  if (stem == "nvrtc") return "nvrtcVersion";
-  if (stem == "cublasLt") return "cublasLtGetVersion";
-  if (stem == "cupti") return "cuptiGetVersion";
-  if (stem == "nccl") return "ncclGetVersion";
-  if (stem.starts_with("nv") && stem != "nvidia-ml") return "nvtxRangePushA";
-  return "nvmlInit_v2";
-}
-
 // Fills in `library` from the first place that has one of `majors`.
 bool open_one_of(CudaLibrary& library, const Spec& spec, const std::vector<int>& majors,
                  const std::vector<fs::path>& directories, bool system_loader) {
   std::vector<std::string> sonames;
   for (int major : majors) sonames.push_back(fmt::format("lib{}.so.{}", spec.facts.stem, major));
-  const char* symbol = known_symbol(spec.facts.stem);
   const auto by_name = [&](int flags) {
     return system_loader && std::any_of(sonames.begin(), sonames.end(), [&](const auto& soname) {
-             return open_by_name(library, soname, flags, symbol);
+             return open_by_name(library, soname, flags, spec.known_symbol);
            });
   };
   // One that is already in the process (beside PyTorch, say) must not be joined by a second.
@@ -336,37 +336,20 @@ CudaLibrary find_cuda_library(std::string_view stem, const CudaSearch& search) {
 }
 
 const CudaLibrary& cuda_library(std::string_view stem) {
-  // Function-local statics give each its own lock: looking for one may ask for another.
-  if (stem == "cuda") {
-    static const CudaLibrary driver = find_cuda_library("cuda", this_machine());
-    return driver;
-  }
-  if (stem == "nvidia-ml") {
-    static const CudaLibrary nvml = find_cuda_library("nvidia-ml", this_machine());
-    return nvml;
-  }
-  const auto find_for_driver = [](std::string_view name) {
-    CudaSearch search = this_machine();
-    search.driver_major = driver_major();
-    return find_cuda_library(name, search);
+  // Each has a lock of its own: looking for one may ask for another.
+  struct Opened {
+    std::once_flag once;
+    CudaLibrary library;
   };
-  if (stem == "nvrtc") {
-    static const CudaLibrary nvrtc = find_for_driver("nvrtc");
-    return nvrtc;
-  }
-  if (stem == "cublasLt") {
-    static const CudaLibrary cublaslt = find_for_driver("cublasLt");
-    return cublaslt;
-  }
-  if (stem == "cupti") {
-    static const CudaLibrary cupti = find_for_driver("cupti");
-    return cupti;
-  }
-  if (stem == "nccl") {
-    static const CudaLibrary nccl = find_for_driver("nccl");
-    return nccl;
-  }
-  throw Error(ErrorKind::internal, fmt::format("no CUDA library is called '{}'", stem));
+  static std::deque<Opened> all(specs().size());
+  const Spec& spec = spec_of(stem);
+  Opened& opened = all[static_cast<size_t>(&spec - specs().data())];
+  std::call_once(opened.once, [&] {
+    CudaSearch search = this_machine();
+    if (spec.origin != Origin::driver) search.driver_major = driver_major();
+    opened.library = find_cuda_library(stem, search);
+  });
+  return opened.library;
 }
 
 fs::path find_cuda_tool(std::string_view name, const CudaSearch& search) {

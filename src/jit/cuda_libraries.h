@@ -25,6 +25,29 @@ struct CudaLibrary {
   void* symbol(const char* name) const;  // null: not found
 };
 
+// Declares `struct Api` with a pointer for each row of FUNCTIONS(X): X(name, result, arguments).
+#define RIDGELINE_API_MEMBER(name, result, arguments) result(*name) arguments = nullptr;
+#define RIDGELINE_API_VISIT(name, result, arguments) visit(#name, name);
+#define RIDGELINE_API(Api, FUNCTIONS)   \
+  struct Api {                          \
+    FUNCTIONS(RIDGELINE_API_MEMBER)     \
+    template <class Visit>              \
+    void visit_functions(Visit visit) { \
+      FUNCTIONS(RIDGELINE_API_VISIT)    \
+    }                                   \
+  }
+
+// Finds the functions of such a struct, and returns the first that the library lacks; empty: none.
+template <class Api>
+std::string load_functions(const CudaLibrary& library, Api& api) {
+  std::string missing;
+  api.visit_functions([&]<class Function>(const char* name, Function& function) {
+    function = reinterpret_cast<Function>(library.symbol(name));
+    if (function == nullptr && missing.empty()) missing = name;
+  });
+  return missing;
+}
+
 // A library that Ridgeline can use, for listings.
 struct CudaLibraryFacts {
   std::string_view stem;     // "nvrtc"

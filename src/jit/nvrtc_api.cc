@@ -12,36 +12,22 @@ namespace {
 
 struct Loaded {
   Api api;
-  bool usable = false;
-  std::string missing;  // the first function that the library lacks
+  std::string missing = load_functions(cuda_library("nvrtc"), api);
 };
 
-Loaded load() {
-  Loaded loaded;
-  const CudaLibrary& library = cuda_library("nvrtc");
-  if (!library) return loaded;
-#define RIDGELINE_LOAD(name, result, arguments)                                   \
-  loaded.api.name = reinterpret_cast<result(*) arguments>(library.symbol(#name)); \
-  if (!loaded.api.name && loaded.missing.empty()) loaded.missing = #name;
-  RIDGELINE_NVRTC_FUNCTIONS(RIDGELINE_LOAD)
-#undef RIDGELINE_LOAD
-  loaded.usable = loaded.missing.empty();
-  return loaded;
-}
-
 const Loaded& loaded() {
-  static const Loaded instance = load();
+  static const Loaded instance;
   return instance;
 }
 
 }  // namespace
 
 const Api* api() {
-  return loaded().usable ? &loaded().api : nullptr;
+  return loaded().missing.empty() ? &loaded().api : nullptr;
 }
 
 const Api& require_api() {
-  if (loaded().usable) return loaded().api;
+  if (loaded().missing.empty()) return loaded().api;
   const CudaLibrary& library = cuda_library("nvrtc");
   if (library)
     throw Error(ErrorKind::unsupported,

@@ -4,6 +4,8 @@
 
 #include <cstddef>
 
+#include "jit/cuda_libraries.h"
+
 namespace ridgeline::nvrtc {
 
 using Result = int;  // 0: success
@@ -32,11 +34,7 @@ inline constexpr Result kCompilation = 6;
   X(nvrtcGetPTXSize, Result, (Program program, size_t * bytes))                                   \
   X(nvrtcGetPTX, Result, (Program program, char* ptx))
 
-struct Api {
-#define RIDGELINE_MEMBER(name, result, arguments) result(*name) arguments = nullptr;
-  RIDGELINE_NVRTC_FUNCTIONS(RIDGELINE_MEMBER)
-#undef RIDGELINE_MEMBER
-};
+RIDGELINE_API(Api, RIDGELINE_NVRTC_FUNCTIONS);
 
 // Null: no NVRTC was found, or it lacks a function above.
 const Api* api();

@@ -32,7 +32,7 @@ struct Agree<Result (*)(Ours...), TheirResult (*)(Theirs...)> {
 static_assert(!Agree<Result (*)(int), int (*)(int, int)>::value);
 static_assert(!Agree<Result (*)(int), int (*)(long)>::value);
 
-#define RIDGELINE_AGREE(name, arguments) \
+#define RIDGELINE_AGREE(name, result, arguments) \
   static_assert(Agree<Result(*) arguments, decltype(&::name)>::value, #name);
 RIDGELINE_CUPTI_FUNCTIONS(RIDGELINE_AGREE)
 

@@ -15,13 +15,7 @@ Api open_library() {
                 "matrix products on a GPU need cuBLASLt, which was not found on this machine",
                 library.how_to_get);
   Api api;
-  std::string missing;
-#define RIDGELINE_LOAD(name, result, arguments)                            \
-  api.name = reinterpret_cast<result(*) arguments>(library.symbol(#name)); \
-  if (!api.name && missing.empty()) missing = #name;
-  RIDGELINE_CUBLASLT_FUNCTIONS(RIDGELINE_LOAD)
-#undef RIDGELINE_LOAD
-  if (!missing.empty())
+  if (const std::string missing = load_functions(library, api); !missing.empty())
     throw Error(ErrorKind::unsupported,
                 fmt::format("cuBLASLt at {} is too old: it lacks {}", library.path, missing),
                 library.how_to_get);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "jit/cuda_libraries.h"
 #include "runtime/cuda/driver_api.h"
 
 namespace ridgeline::cublaslt {
@@ -82,11 +83,7 @@ struct HeuristicResult {
      void* d, MatrixLayout layout_d, const Algorithm* algorithm, void* workspace,                  \
      size_t workspace_bytes, cuda::Stream stream))
 
-struct Api {
-#define RIDGELINE_MEMBER(name, result, arguments) result(*name) arguments = nullptr;
-  RIDGELINE_CUBLASLT_FUNCTIONS(RIDGELINE_MEMBER)
-#undef RIDGELINE_MEMBER
-};
+RIDGELINE_API(Api, RIDGELINE_CUBLASLT_FUNCTIONS);
 
 // Opens the library once. Throws an unsupported error that lists where it searched.
 const Api& api();

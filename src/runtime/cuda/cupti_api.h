@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <string>
 
+#include "jit/cuda_libraries.h"
+
 namespace ridgeline::cupti {
 
 using Result = int;  // 0: success
@@ -116,34 +118,41 @@ using BufferRequested = void (*)(uint8_t** buffer, size_t* size, size_t* most_re
 using BufferCompleted = void (*)(Context context, uint32_t stream, uint8_t* buffer, size_t size,
                                  size_t valid);
 
-// name in the library, arguments; all return a Result
-#define RIDGELINE_CUPTI_FUNCTIONS(X)                                                         \
-  X(cuptiGetVersion, (uint32_t * version))                                                   \
-  X(cuptiGetResultString, (Result result, const char** text))                                \
-  X(cuptiGetTimestamp, (uint64_t * nanoseconds))                                             \
-  X(cuptiSubscribe, (Subscriber * subscriber, CallbackFunction callback, void* user))        \
-  X(cuptiUnsubscribe, (Subscriber subscriber))                                               \
-  X(cuptiEnableCallback,                                                                     \
-    (uint32_t enable, Subscriber subscriber, CallbackDomain domain, uint32_t callback))      \
-  X(cuptiGetCallbackName, (CallbackDomain domain, uint32_t callback, const char** name))     \
-  X(cuptiGetGraphNodeId, (GraphNode node, uint64_t * id))                                    \
-  X(cuptiActivityRegisterCallbacks, (BufferRequested requested, BufferCompleted completed))  \
-  X(cuptiActivityEnable, (ActivityKind kind))                                                \
-  X(cuptiActivityDisable, (ActivityKind kind))                                               \
-  X(cuptiActivityFlushAll, (uint32_t flag))                                                  \
-  X(cuptiActivityGetNextRecord, (uint8_t * buffer, size_t valid, Record * *record))          \
-  X(cuptiActivityGetNumDroppedRecords, (Context context, uint32_t stream, size_t * dropped)) \
-  X(cuptiActivityPushExternalCorrelationId, (ExternalKind kind, uint64_t id))                \
-  X(cuptiActivityPopExternalCorrelationId, (ExternalKind kind, uint64_t * last))
+// name in the library, result, arguments
+#define RIDGELINE_CUPTI_FUNCTIONS(X)                                                             \
+  X(cuptiGetVersion, Result, (uint32_t * version))                                               \
+  X(cuptiGetResultString, Result, (Result result, const char** text))                            \
+  X(cuptiGetTimestamp, Result, (uint64_t * nanoseconds))                                         \
+  X(cuptiSubscribe, Result, (Subscriber * subscriber, CallbackFunction callback, void* user))    \
+  X(cuptiUnsubscribe, Result, (Subscriber subscriber))                                           \
+  X(cuptiEnableCallback, Result,                                                                 \
+    (uint32_t enable, Subscriber subscriber, CallbackDomain domain, uint32_t callback))          \
+  X(cuptiGetCallbackName, Result, (CallbackDomain domain, uint32_t callback, const char** name)) \
+  X(cuptiGetGraphNodeId, Result, (GraphNode node, uint64_t * id))                                \
+  X(cuptiActivityRegisterCallbacks, Result,                                                      \
+    (BufferRequested requested, BufferCompleted completed))                                      \
+  X(cuptiActivityEnable, Result, (ActivityKind kind))                                            \
+  X(cuptiActivityDisable, Result, (ActivityKind kind))                                           \
+  X(cuptiActivityFlushAll, Result, (uint32_t flag))                                              \
+  X(cuptiActivityGetNextRecord, Result, (uint8_t * buffer, size_t valid, Record * *record))      \
+  X(cuptiActivityGetNumDroppedRecords, Result,                                                   \
+    (Context context, uint32_t stream, size_t * dropped))                                        \
+  X(cuptiActivityPushExternalCorrelationId, Result, (ExternalKind kind, uint64_t id))            \
+  X(cuptiActivityPopExternalCorrelationId, Result, (ExternalKind kind, uint64_t * last))
 
 // "tracing by CUPTI gave CUPTI_ERROR_... (35); the driver allows it to administrators only ...".
 std::string explain_cupti(Result (*result_string)(Result, const char**), const char* what,
                           Result result);
 
-struct Api {
-#define RIDGELINE_MEMBER(name, arguments) Result(*name) arguments = nullptr;
-  RIDGELINE_CUPTI_FUNCTIONS(RIDGELINE_MEMBER)
-#undef RIDGELINE_MEMBER
-};
+RIDGELINE_API(Api, RIDGELINE_CUPTI_FUNCTIONS);
+
+// Loads functions of CUPTI. Returns why that failed; empty: success.
+template <class Functions>
+std::string load_cupti(const CudaLibrary& library, Functions& api) {
+  if (!library)
+    return "no CUPTI was found (tried " + tried_text(library) + "); " + library.how_to_get;
+  const std::string missing = load_functions(library, api);
+  return missing.empty() ? "" : "the CUPTI at " + library.path + " is too old: it lacks " + missing;
+}
 
 }  // namespace ridgeline::cupti

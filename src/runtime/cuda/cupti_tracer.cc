@@ -280,22 +280,9 @@ std::optional<uint64_t> Activity::started_under(const DeviceWork& piece) const {
 
 std::unique_ptr<ActivityTracer> open_gpu_activity(const CudaLibrary& library,
                                                   std::string& why_not) {
-  if (!library) {
-    why_not =
-        fmt::format("no CUPTI was found (tried {}); {}", tried_text(library), library.how_to_get);
-    return nullptr;
-  }
   Api api;
-  std::string missing;
-#define RIDGELINE_LOAD(name, arguments)                                    \
-  api.name = reinterpret_cast<Result(*) arguments>(library.symbol(#name)); \
-  if (!api.name && missing.empty()) missing = #name;
-  RIDGELINE_CUPTI_FUNCTIONS(RIDGELINE_LOAD)
-#undef RIDGELINE_LOAD
-  if (!missing.empty()) {
-    why_not = fmt::format("the CUPTI at {} is too old: it lacks {}", library.path, missing);
-    return nullptr;
-  }
+  why_not = load_cupti(library, api);
+  if (!why_not.empty()) return nullptr;
   uint32_t version = 0;
   api.cuptiGetVersion(&version);
   auto tracer = std::make_unique<CuptiTracer>(api, version);

@@ -74,13 +74,7 @@ Driver open_driver() {
                 fmt::format("no NVIDIA driver was found (tried {})", tried_text(library)),
                 library.how_to_get);
   Driver api;
-  std::string missing;
-#define RIDGELINE_LOAD(name, result, arguments)                            \
-  api.name = reinterpret_cast<result(*) arguments>(library.symbol(#name)); \
-  if (!api.name && missing.empty()) missing = #name;
-  RIDGELINE_CUDA_DRIVER_FUNCTIONS(RIDGELINE_LOAD)
-#undef RIDGELINE_LOAD
-  if (!missing.empty())
+  if (const std::string missing = load_functions(library, api); !missing.empty())
     throw Error(
         ErrorKind::unsupported,
         fmt::format("the NVIDIA driver at {} is too old: it lacks {}", library.path, missing),

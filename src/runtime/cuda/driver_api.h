@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "jit/cuda_libraries.h"
+
 namespace ridgeline {
 struct TensorMap;  // CUtensorMap; kernels/cuda/params.h
 }
@@ -136,11 +138,7 @@ enum TensorMapPromotion : int { kPromoteTo128Bytes = 2 };
   X(cuLaunchKernelEx, Result,                                                                      \
     (const LaunchConfig* config, Function function, void** parameters, void** extra))
 
-struct Driver {
-#define RIDGELINE_MEMBER(name, result, arguments) result(*name) arguments = nullptr;
-  RIDGELINE_CUDA_DRIVER_FUNCTIONS(RIDGELINE_MEMBER)
-#undef RIDGELINE_MEMBER
-};
+RIDGELINE_API(Driver, RIDGELINE_CUDA_DRIVER_FUNCTIONS);
 
 // Opens the driver once and calls cuInit. Throws an unsupported error that says what is missing (no
 // driver library, a symbol too old, no GPU) and what to do.

@@ -18,12 +18,7 @@ using nvml::device_of;
 
 Api load() {
   Api api;
-  const CudaLibrary& library = cuda_library("nvidia-ml");
-  if (!library) return api;
-#define RIDGELINE_LOAD(name, result, arguments) \
-  api.name = reinterpret_cast<decltype(api.name)>(library.symbol(#name));
-  RIDGELINE_NVML_FUNCTIONS(RIDGELINE_LOAD)
-#undef RIDGELINE_LOAD
+  load_functions(cuda_library("nvidia-ml"), api);  // of which some may be missing
   return api.nvmlInit_v2 && api.nvmlInit_v2() == nvml::kSuccess ? api : Api{};
 }
 

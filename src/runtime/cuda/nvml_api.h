@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <optional>
 
+#include "jit/cuda_libraries.h"
+
 namespace ridgeline::nvml {
 
 using Result = int;  // 0: success
@@ -84,11 +86,7 @@ struct GpmMetricsGet {
   X(nvmlGpmSampleGet, Result, (Device device, GpmSample sample))                                   \
   X(nvmlGpmMetricsGet, Result, (GpmMetricsGet * get))
 
-struct Api {
-#define RIDGELINE_MEMBER(name, result, arguments) result(*name) arguments = nullptr;
-  RIDGELINE_NVML_FUNCTIONS(RIDGELINE_MEMBER)
-#undef RIDGELINE_MEMBER
-};
+RIDGELINE_API(Api, RIDGELINE_NVML_FUNCTIONS);
 
 // Initialised on first use; all null where NVML is missing or fails to initialise.
 const Api& api();

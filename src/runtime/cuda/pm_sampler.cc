@@ -45,22 +45,6 @@ constexpr Metric kMetrics[] = {
     {"sm__cycles_elapsed.avg", &Counts::sm_cycles},
 };
 
-// Loads the functions. Returns why that failed; empty: success.
-std::string load(const CudaLibrary& library, SamplingApi& api) {
-  if (!library)
-    return fmt::format("no CUPTI was found (tried {}); {}", tried_text(library),
-                       library.how_to_get);
-  std::string missing;
-#define RIDGELINE_LOAD(name, arguments)                                    \
-  api.name = reinterpret_cast<Result(*) arguments>(library.symbol(#name)); \
-  if (!api.name && missing.empty()) missing = #name;
-  RIDGELINE_LOAD(cuptiGetResultString, (Result, const char**))
-  RIDGELINE_PM_SAMPLING_FUNCTIONS(RIDGELINE_LOAD)
-#undef RIDGELINE_LOAD
-  if (missing.empty()) return {};
-  return fmt::format("the CUPTI at {} is too old: it lacks {}", library.path, missing);
-}
-
 template <class P>
 P params() {
   P made;
@@ -347,7 +331,7 @@ class PmSampler : public UtilisationSource {
 std::unique_ptr<UtilisationSource> open_pm_sampling(const CudaLibrary& cupti, int ordinal,
                                                     std::string& why_not) {
   SamplingApi api;
-  why_not = load(cupti, api);
+  why_not = load_cupti(cupti, api);
   if (!why_not.empty()) return nullptr;
   auto sampler = std::make_unique<PmSampler>(api, static_cast<size_t>(ordinal));
   why_not = sampler->open();
@@ -357,7 +341,7 @@ std::unique_ptr<UtilisationSource> open_pm_sampling(const CudaLibrary& cupti, in
 
 std::string check_sampled_counters(const CudaLibrary& cupti, const std::string& chip) {
   SamplingApi api;
-  if (std::string why_not = load(cupti, api); !why_not.empty()) return why_not;
+  if (std::string why_not = load_cupti(cupti, api); !why_not.empty()) return why_not;
   CounterConfig config(api);
   if (std::string why_not = config.configure(chip.c_str(), nullptr); !why_not.empty())
     return why_not;

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "jit/cuda_libraries.h"
 #include "runtime/cuda/cupti_api.h"
 
 namespace ridgeline::cupti {
@@ -129,34 +130,30 @@ inline constexpr size_t kParamsBytes<SamplingDecodeParams> = sizeof(SamplingDeco
                                                              alignof(SamplingDecodeParams) +
                                                              sizeof(int) + sizeof(uint8_t);
 
-// name in the library, arguments; all return a Result
-#define RIDGELINE_PM_SAMPLING_FUNCTIONS(X)                                       \
-  X(cuptiProfilerInitialize, (ProfilerInitializeParams*))                        \
-  X(cuptiDeviceGetChipName, (GetChipNameParams*))                                \
-  X(cuptiProfilerHostInitialize, (HostInitializeParams*))                        \
-  X(cuptiProfilerHostDeinitialize, (HostDeinitializeParams*))                    \
-  X(cuptiProfilerHostConfigAddMetrics, (HostConfigAddMetricsParams*))            \
-  X(cuptiProfilerHostGetConfigImageSize, (HostGetConfigImageSizeParams*))        \
-  X(cuptiProfilerHostGetConfigImage, (HostGetConfigImageParams*))                \
-  X(cuptiProfilerHostGetNumOfPasses, (HostGetNumOfPassesParams*))                \
-  X(cuptiProfilerHostEvaluateToGpuValues, (HostEvaluateParams*))                 \
-  X(cuptiPmSamplingGetCounterAvailability, (GetCounterAvailabilityParams*))      \
-  X(cuptiPmSamplingEnable, (SamplingEnableParams*))                              \
-  X(cuptiPmSamplingDisable, (SamplingObjectParams*))                             \
-  X(cuptiPmSamplingSetConfig, (SamplingSetConfigParams*))                        \
-  X(cuptiPmSamplingGetCounterDataSize, (SamplingGetCounterDataSizeParams*))      \
-  X(cuptiPmSamplingCounterDataImageInitialize, (SamplingImageInitializeParams*)) \
-  X(cuptiPmSamplingStart, (SamplingObjectParams*))                               \
-  X(cuptiPmSamplingStop, (SamplingObjectParams*))                                \
-  X(cuptiPmSamplingDecodeData, (SamplingDecodeParams*))                          \
-  X(cuptiPmSamplingGetCounterDataInfo, (SamplingGetInfoParams*))                 \
-  X(cuptiPmSamplingCounterDataGetSampleInfo, (SamplingGetSampleParams*))
+// name in the library, result, arguments
+#define RIDGELINE_PM_SAMPLING_FUNCTIONS(X)                                               \
+  X(cuptiGetResultString, Result, (Result result, const char** text))                    \
+  X(cuptiProfilerInitialize, Result, (ProfilerInitializeParams*))                        \
+  X(cuptiDeviceGetChipName, Result, (GetChipNameParams*))                                \
+  X(cuptiProfilerHostInitialize, Result, (HostInitializeParams*))                        \
+  X(cuptiProfilerHostDeinitialize, Result, (HostDeinitializeParams*))                    \
+  X(cuptiProfilerHostConfigAddMetrics, Result, (HostConfigAddMetricsParams*))            \
+  X(cuptiProfilerHostGetConfigImageSize, Result, (HostGetConfigImageSizeParams*))        \
+  X(cuptiProfilerHostGetConfigImage, Result, (HostGetConfigImageParams*))                \
+  X(cuptiProfilerHostGetNumOfPasses, Result, (HostGetNumOfPassesParams*))                \
+  X(cuptiProfilerHostEvaluateToGpuValues, Result, (HostEvaluateParams*))                 \
+  X(cuptiPmSamplingGetCounterAvailability, Result, (GetCounterAvailabilityParams*))      \
+  X(cuptiPmSamplingEnable, Result, (SamplingEnableParams*))                              \
+  X(cuptiPmSamplingDisable, Result, (SamplingObjectParams*))                             \
+  X(cuptiPmSamplingSetConfig, Result, (SamplingSetConfigParams*))                        \
+  X(cuptiPmSamplingGetCounterDataSize, Result, (SamplingGetCounterDataSizeParams*))      \
+  X(cuptiPmSamplingCounterDataImageInitialize, Result, (SamplingImageInitializeParams*)) \
+  X(cuptiPmSamplingStart, Result, (SamplingObjectParams*))                               \
+  X(cuptiPmSamplingStop, Result, (SamplingObjectParams*))                                \
+  X(cuptiPmSamplingDecodeData, Result, (SamplingDecodeParams*))                          \
+  X(cuptiPmSamplingGetCounterDataInfo, Result, (SamplingGetInfoParams*))                 \
+  X(cuptiPmSamplingCounterDataGetSampleInfo, Result, (SamplingGetSampleParams*))
 
-struct SamplingApi {
-  Result (*cuptiGetResultString)(Result result, const char** text) = nullptr;
-#define RIDGELINE_MEMBER(name, arguments) Result(*name) arguments = nullptr;
-  RIDGELINE_PM_SAMPLING_FUNCTIONS(RIDGELINE_MEMBER)
-#undef RIDGELINE_MEMBER
-};
+RIDGELINE_API(SamplingApi, RIDGELINE_PM_SAMPLING_FUNCTIONS);
 
 }  // namespace ridgeline::cupti
