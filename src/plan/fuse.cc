@@ -336,29 +336,20 @@ void FusedGraph::keep(const std::vector<uint32_t>& order, const std::vector<uint
 }
 
 std::string_view text_of(FusionRefusal refusal) {
-  switch (refusal) {
-    case FusionRefusal::library_call:
-      return "a library call is no generated kernel";
-    case FusionRefusal::different_shape:
-      return "it works on another shape";
-    case FusionRefusal::different_stage:
-      return "it belongs to another stage";
-    case FusionRefusal::read_later:
-      return "something that it reads is computed after that kernel";
-    case FusionRefusal::read_otherwise:
-      return "it reads elements in an order that strides cannot express there";
-    case FusionRefusal::overwritten:
-      return "something that it reads is overwritten before that kernel";
-    case FusionRefusal::too_large:
-      return "the kernel would have too many operands or steps";
-    case FusionRefusal::several_axes:
-      return "the reduced axes are neither the last nor the first ones";
-    case FusionRefusal::too_few_rows:
-      return "there are too few rows to share out";
-    case FusionRefusal::too_narrow:
-      return "too few results lie side by side";
-  }
-  return "?";
+  static constexpr std::string_view kTexts[] = {
+      "a library call is no generated kernel",
+      "it works on another shape",
+      "it belongs to another stage",
+      "something that it reads is computed after that kernel",
+      "it reads elements in an order that strides cannot express there",
+      "something that it reads is overwritten before that kernel",
+      "the kernel would have too many operands or steps",
+      "the reduced axes are neither the last nor the first ones",
+      "there are too few rows to share out",
+      "too few results lie side by side",
+  };
+  static_assert(std::size(kTexts) == static_cast<size_t>(FusionRefusal::too_narrow) + 1);
+  return kTexts[static_cast<size_t>(refusal)];
 }
 
 FusedGraph fuse(const Graph& graph, const FuseOptions& options) {

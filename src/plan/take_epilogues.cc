@@ -341,25 +341,18 @@ void Taker::put_in_order() {
 }  // namespace
 
 std::string_view text_of(EpilogueRefusal refusal) {
-  switch (refusal) {
-    case EpilogueRefusal::none:
-      return "";
-    case EpilogueRefusal::read_elsewhere:
-      return "an output or a library call reads the product itself";
-    case EpilogueRefusal::different_stage:
-      return "its first reader belongs to another stage";
-    case EpilogueRefusal::read_otherwise:
-      return "a reader does not go through the whole product in order";
-    case EpilogueRefusal::nothing_to_take:
-      return "its readers do nothing with it, or not the same, that the library could do";
-    case EpilogueRefusal::product_needed:
-      return "a reader needs the product itself, too";
-    case EpilogueRefusal::different_dtype:
-      return "what is added, or the result, has a dtype that the library does not take there";
-    case EpilogueRefusal::too_late:
-      return "what is added is computed after the product, which cannot wait";
-  }
-  return "?";
+  static constexpr std::string_view kTexts[] = {
+      "",
+      "an output or a library call reads the product itself",
+      "its first reader belongs to another stage",
+      "a reader does not go through the whole product in order",
+      "its readers do nothing with it, or not the same, that the library could do",
+      "a reader needs the product itself, too",
+      "what is added, or the result, has a dtype that the library does not take there",
+      "what is added is computed after the product, which cannot wait",
+  };
+  static_assert(std::size(kTexts) == static_cast<size_t>(EpilogueRefusal::too_late) + 1);
+  return kTexts[static_cast<size_t>(refusal)];
 }
 
 std::vector<EpilogueNote> take_epilogues(const Graph& graph, FusedGraph& fused,
