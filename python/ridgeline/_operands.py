@@ -267,21 +267,24 @@ def _evaluate(x, sizes, like):
         if x.op == _POSITION:
             return array(sizes[x.value], x.value)
         inputs = [run(each) for each in x.inputs]
-        operation = _WHOLE.get(x.op)
-        if operation is None:
+        if x.op in _OF_ARRAYS:
+            return getattr(library, _OF_ARRAYS[x.op])(*(as_array(each) for each in inputs))
+        if x.op not in _WHOLE:
             raise Unsupported("a table is read at a place that is computed with more than whole numbers")
-        if x.op in (_BINARY["maximum"], _BINARY["minimum"], _WHERE):
-            inputs = [array(1) + each if isinstance(each, int) else each for each in inputs]
-            return getattr(library, {_WHERE: "where", 36: "maximum", 37: "minimum"}[x.op])(*inputs)
-        return operation(*inputs)
+        return _WHOLE[x.op](*inputs)
 
-    made = run(x)
-    return array(1) + made if isinstance(made, int) else made
+    def as_array(x):
+        if isinstance(x, bool):
+            return array(1) < x
+        return array(1) + x if isinstance(x, int) else x
+
+    return as_array(run(x))
 
 
+_OF_ARRAYS = {_BINARY["maximum"]: "maximum", _BINARY["minimum"]: "minimum", _WHERE: "where"}
 _WHOLE = {
     16: lambda x: -x, 25: builtins.abs,
-    32: lambda x, y: x + y, 33: lambda x, y: x - y, 34: lambda x, y: x * y, 36: None, 37: None, _WHERE: None,
+    32: lambda x, y: x + y, 33: lambda x, y: x - y, 34: lambda x, y: x * y,
     "floor_divide": lambda x, y: x // y, "remainder": lambda x, y: x % y, 48: lambda x, y: x < y,
     49: lambda x, y: x <= y, 50: lambda x, y: x == y, 51: lambda x, y: x != y, 52: lambda x, y: x > y,
     53: lambda x, y: x >= y, 64: lambda x, y: x & y, 65: lambda x, y: x | y, 66: lambda x: ~x,

@@ -115,6 +115,22 @@ def test_a_score_function_on_numpy_reads_tables_and_numpy_functions():
     np.testing.assert_allclose(out, weights / weights.sum(-1, keepdims=True) @ v, atol=1e-5)
 
 
+def test_a_table_of_numpy_is_read_at_clamped_and_chosen_positions():
+    q, k, v = random_inputs(2, 3, 12, 8)
+    bias = np.random.default_rng(1).standard_normal((3, 12)).astype("f4")
+    table = ridgeline.score.operand(bias)
+    distance = np.arange(12)[:, None] - np.arange(12)
+    for place, at in [
+        (lambda i, j: ridgeline.score.maximum(i - j, 0), np.maximum(distance, 0)),
+        (lambda i, j: np.minimum(ridgeline.score.abs(i - j), 5), np.minimum(abs(distance), 5)),
+        (lambda i, j: np.where(i < j, 2, i - j), np.where(distance < 0, 2, distance)),
+    ]:
+        out = ridgeline.attention(q, k, v, score=lambda s, b, h, i, j, place=place: s + table[h, place(i, j)])
+        scores = np.einsum("...qd,...kd->...qk", q, k) / math.sqrt(8) + bias[:, at]
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        np.testing.assert_allclose(out, weights / weights.sum(-1, keepdims=True) @ v, atol=1e-5)
+
+
 def test_what_is_wrong_is_refused_with_its_name():
     q, k, v = random_inputs(1, 2, 5, 8)
     for arguments, options, kind, words in [

@@ -7,7 +7,7 @@ import torch
 from support import DEVICES, DTYPES, assert_within_twice, plain, rounded_output
 
 import ridgeline
-from ridgeline.score import where
+from ridgeline.score import maximum, minimum, where
 
 BATCH, HEADS, LENGTH, WIDTH = 2, 3, 37, 16
 WINDOW, SINKS = 8, 3
@@ -114,6 +114,17 @@ def test_tables_are_read_along_diagonals_from_either_side_and_from_the_end():
     close(lambda s, b, h, i, j: s + table[h, i + j], lambda s: s + table[:, AT + TO])
     with pytest.raises(ridgeline.InvalidArgument, match="an axis of"):
         close(lambda s, b, h, i, j: s + table[h, i - j + 2 * n], lambda s: s)
+
+
+def test_tables_are_read_at_the_larger_the_smaller_and_the_chosen_of_two_positions():
+    table = torch.randn(HEADS, LENGTH)
+    close(lambda s, b, h, i, j: s + table[h, maximum(i - j, 0)], lambda s: s + table[:, (AT - TO).clamp(0)])
+    close(lambda s, b, h, i, j: s + table[h, minimum(i, 5)], lambda s: s + table[:, AT.clamp(max=5)])
+    close(lambda s, b, h, i, j: s + table[h, torch.clamp(i - j, -3, 4) + 3], lambda s: s + table[:, (AT - TO).clamp(-3, 4) + 3])
+    close(lambda s, b, h, i, j: s + table[h, where(i < j, 2, i - j)], lambda s: s + table[:, torch.where(AT < TO, 2, AT - TO)])
+    close(lambda s, b, h, i, j: s + table[h, where(True, i, 0)], lambda s: s + table[:, AT])
+    with pytest.raises(ridgeline.Unsupported, match="more than whole numbers"):
+        close(lambda s, b, h, i, j: s + table[h, i / 2], lambda s: s)
 
 
 def test_tables_along_diagonals_have_gradients_whatever_stands_before_and_make_no_matrix():
