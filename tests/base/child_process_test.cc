@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "support/expect.h"
 
 namespace ridgeline {
 namespace {
@@ -159,12 +160,7 @@ TEST(ChildProcess, WhoElseHoldsItsStreamsIsNotWaitedFor) {
 }
 
 TEST(ChildProcess, AProgramThatIsNotThereIsAnError) {
-  try {
-    ChildProcess child({"/no/such/program"});
-    ADD_FAILURE();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::environment);
-  }
+  EXPECT_ERROR(ChildProcess({"/no/such/program"}), ErrorKind::environment, "/no/such/program");
 }
 
 TEST(FindProgram, LooksOnThePath) {

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "support/expect.h"
 
 namespace ridgeline {
 namespace {
@@ -117,13 +118,8 @@ TEST(LaunchedRanks, OfSeveralLaunchersAreThoseOfTheFirst) {
 TEST(LaunchedRanks, ThatContradictThemselvesAreRefused) {
   Environment wrong = kTorchrun;
   wrong["RANK"] = "8";
-  try {
-    launched_in(wrong);
-    ADD_FAILURE() << "rank 8 of 8 was taken";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.message(), "RANK is '8', and a number from 0 to 7 was expected");
-    EXPECT_EQ(error.kind(), ErrorKind::usage);
-  }
+  EXPECT_ERROR(launched_in(wrong), ErrorKind::usage,
+               "RANK is '8', and a number from 0 to 7 was expected");
   wrong["RANK"] = "three";
   EXPECT_THROW(launched_in(wrong), Error);
   wrong = kTorchrun;

@@ -11,8 +11,8 @@
 #include <sstream>
 #include <string>
 
-#include "base/error.h"
 #include "measure/record.h"
+#include "support/expect.h"
 
 namespace ridgeline {
 
@@ -66,16 +66,6 @@ int in_child(Body body) {
   waitpid(child, &status, 0);
   return status;
 }
-
-// Expects `statement` to throw an Error of `kind` whose message contains `part`.
-#define EXPECT_ERROR(statement, expected_kind, part)                                    \
-  try {                                                                                 \
-    statement;                                                                          \
-    ADD_FAILURE() << "expected an Error from " #statement;                              \
-  } catch (const Error& error) {                                                        \
-    EXPECT_EQ(error.kind(), expected_kind) << error.what();                             \
-    EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what(); \
-  }
 
 inline Series series_of(const std::string& name, const std::vector<double>& samples_ms) {
   return {name, summarize(samples_ms), samples_ms};

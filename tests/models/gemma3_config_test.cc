@@ -148,14 +148,8 @@ TEST(Gemma3Config, WhatTheGraphsDoNotComputeIsRefusedByName) {
       {"eos_token_id", Json::parse("[1, -2]")},
       {"bos_token_id", "2"},
   };
-  for (const auto& [key, value] : cases) try {
-      parse_gemma3_config(changed(k270m, key, value));
-      ADD_FAILURE() << key << " = " << value.dump() << " is taken";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::usage);
-      EXPECT_NE(error.message().find(key), std::string::npos)
-          << key << " = " << value.dump() << ": " << error.message();
-    }
+  for (const auto& [key, value] : cases)
+    EXPECT_ERROR(parse_gemma3_config(changed(k270m, key, value)), ErrorKind::usage, key);
   Json other_text = Json::parse(k4b);
   other_text["text_config"] = Json::parse(R"({"model_type": "gemma2"})");
   EXPECT_THROW(parse_gemma3_config(other_text), Error);
@@ -189,12 +183,8 @@ TEST(Gemma3Config, FilesAreNamedInErrors) {
   write_text(folder / "config.json", k270m);
   expect_same(read_gemma3_config(folder / "config.json"), gemma3_config("270m"));
   write_text(folder / "damaged.json", std::string(k270m).substr(0, 100));
-  for (const char* name : {"damaged.json", "missing.json", "."}) try {
-      read_gemma3_config(folder / name);
-      ADD_FAILURE() << name;
-    } catch (const Error& error) {
-      EXPECT_NE(error.message().find(name), std::string::npos) << error.message();
-    }
+  for (const char* name : {"damaged.json", "missing.json", "."})
+    EXPECT_ERROR(read_gemma3_config(folder / name), ErrorKind::usage, name);
 }
 
 }  // namespace

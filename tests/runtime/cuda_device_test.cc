@@ -10,6 +10,7 @@
 #include "jit/cuda_libraries.h"
 #include "kernels/cuda/pointwise/pointwise.h"
 #include "models/attention.h"
+#include "support/expect.h"
 #include "support/gpu.h"
 #include "support/run_eager.h"
 
@@ -39,14 +40,7 @@ TEST(CudaFacts, ArchitecturesFromHopperOnHaveTheirOwnInstructions) {
 
 TEST(CudaDevice, WithoutADriverTheErrorSaysSo) {
   if (cuda_library("cuda")) GTEST_SKIP() << "there is a driver on this machine";
-  try {
-    CudaDevice device;
-    FAIL() << "a device without a driver";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::unsupported);
-    EXPECT_NE(error.message().find("driver"), std::string::npos) << error.message();
-    EXPECT_FALSE(error.next_step().empty());
-  }
+  EXPECT_ERROR(CudaDevice{}, ErrorKind::unsupported, "install NVIDIA's driver");
 }
 
 TEST(CudaDevice, TheDriversCopyMovesEveryNumberInTheOrderOfOurWork) {
@@ -63,13 +57,7 @@ TEST(CudaDevice, TheDriversCopyMovesEveryNumberInTheOrderOfOurWork) {
 
 TEST(CudaDevice, AGpuThatDoesNotExistIsAUsageError) {
   RIDGELINE_NEEDS_GPU();
-  try {
-    CudaDevice device({.ordinal = 99});
-    FAIL() << "GPU 99 was opened";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::usage);
-    EXPECT_NE(error.message().find("99"), std::string::npos);
-  }
+  EXPECT_ERROR(CudaDevice({.ordinal = 99}), ErrorKind::usage, "99");
 }
 
 TEST(CudaDevice, FactsDescribeTheGpu) {
@@ -88,26 +76,16 @@ TEST(CudaDevice, FactsDescribeTheGpu) {
 TEST(CudaDevice, MoreThanTheBudgetIsOutOfMemoryAndNotTheEnd) {
   RIDGELINE_NEEDS_GPU();
   CudaDevice device({.budget = kMebibyte});
-  try {
-    device.ledger().allocate({2 * kMebibyte.count}, "scores");
-    FAIL() << "the budget was not kept";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::out_of_memory);
-    EXPECT_NE(error.message().find("scores"), std::string::npos);
-  }
+  EXPECT_ERROR(device.ledger().allocate({2 * kMebibyte.count}, "scores"), ErrorKind::out_of_memory,
+               "scores");
   EXPECT_TRUE(device.ledger().allocate({1000}, "small"));
 }
 
 TEST(CudaDevice, MoreThanTheGpuHasIsOutOfMemoryAndNotTheEnd) {
   RIDGELINE_NEEDS_GPU();
   CudaDevice device({.budget = Bytes{INT64_MAX}});
-  try {
-    device.ledger().allocate(device.cuda_facts().memory + kMebibyte, "scores");
-    FAIL() << "more memory than the GPU has";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::out_of_memory);
-    EXPECT_NE(error.message().find("free"), std::string::npos) << error.message();
-  }
+  EXPECT_ERROR(device.ledger().allocate(device.cuda_facts().memory + kMebibyte, "scores"),
+               ErrorKind::out_of_memory, "free");
   const Owned x(device, {100}, 2), y(device, {100}, 0);
   device.launch(plan_copy(x.view, y.view));
   EXPECT_EQ(testing::elements(device, y.view), std::vector<double>(100, 2));
@@ -214,13 +192,8 @@ TEST(CudaDevice, CapturingWhatNeverRanIsAnErrorThatSaysToRunItFirst) {
   RIDGELINE_NEEDS_GPU();
   CudaDevice device;
   Attention attention(device);
-  try {
-    device.capture([&] { attention.executor.run_all(); });
-    FAIL() << "captured without memory and kernels";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::usage);
-    EXPECT_NE(error.next_step().find("once before"), std::string::npos) << error.next_step();
-  }
+  EXPECT_ERROR(device.capture([&] { attention.executor.run_all(); }), ErrorKind::usage,
+               "once before");
   attention.executor.run_all();  // the device is as good as before
   attention.executor.run_all();
   EXPECT_TRUE(device.capture([&] { attention.executor.run_all(); }));

@@ -9,6 +9,7 @@
 #include "models/attention.h"
 #include "runtime/cpu_device.h"
 #include "runtime/eager_executor.h"
+#include "support/expect.h"
 
 namespace ridgeline::ledger_test {
 namespace {
@@ -75,14 +76,8 @@ TEST(Ledger, BeyondTheBudgetIsAnOutOfMemoryErrorThatNamesTheTensor) {
   CountingSource source;
   Ledger ledger(source, {.budget = {1000}});
   const Allocation a = ledger.allocate({800}, "a");
-  try {
-    ledger.allocate({300}, "scores");
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::out_of_memory);
-    EXPECT_NE(error.message().find("'scores' needs 300 B, but 800 B of the budget of 1000 B"),
-              std::string::npos);
-  }
+  EXPECT_ERROR(ledger.allocate({300}, "scores"), ErrorKind::out_of_memory,
+               "'scores' needs 300 B, but 800 B of the budget of 1000 B");
   EXPECT_EQ(ledger.live().count, 800);
 }
 

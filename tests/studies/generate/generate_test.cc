@@ -14,6 +14,7 @@
 #include "runtime/cpu_device.h"
 #include "studies/generate/row.h"
 #include "studies/generate/tables.h"
+#include "support/expect.h"
 #include "support/gpu.h"
 #include "text/model_file.h"
 
@@ -278,13 +279,8 @@ TEST(Generate, ABrokenLogitIsNamedByItsTokenInTheText) {
   generator.load(&files, kSeed);
   generator.set_prompt(std::vector<int32_t>{2, 3, 2, 5});
   generator.prefill();
-  try {
-    generator.begin_decoding(generator.first_tokens(), 0);
-    ADD_FAILURE() << "nothing was thrown";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::wrong_result);
-    EXPECT_EQ(error.message(), "the logit of token 0 is nan, expected a number");
-  }
+  EXPECT_ERROR(generator.begin_decoding(generator.first_tokens(), 0), ErrorKind::wrong_result,
+               "the logit of token 0 is nan, expected a number");
 }
 
 TEST(Generate, TextForATerminalHasNoControlCharacters) {

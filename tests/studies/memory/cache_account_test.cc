@@ -8,6 +8,7 @@
 #include "runtime/cpu_device.h"
 #include "studies/generate/row.h"
 #include "studies/memory/cache_account.h"
+#include "support/expect.h"
 
 namespace ridgeline::memory_study_test {
 namespace {
@@ -81,13 +82,8 @@ TEST(CacheAccount, TheLongestContextFitsAndOneTokenMoreDoesNot) {
 }
 
 TEST(CacheAccount, AContextBeyondTheModelIsRefusedByItsPositions) {
-  try {
-    expand_caches({.configs = {"270m"}, .contexts = {1024, 32769}});
-    FAIL() << "nothing was refused";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::usage);
-    EXPECT_NE(std::string(error.what()).find("32768 positions"), std::string::npos);
-  }
+  EXPECT_ERROR(expand_caches({.configs = {"270m"}, .contexts = {1024, 32769}}), ErrorKind::usage,
+               "32768 positions");
 }
 
 }  // namespace

@@ -4,17 +4,14 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "support/expect.h"
 
 namespace ridgeline::peer_answers_test {
 namespace {
 
 TEST(PeerAnswers, ARefusedListIsNamedWithItsLimit) {
-  try {
-    read_decoded({{"tokens", {1, 2, 3}}, {"step_ms", {1.0}}}, 2);
-    FAIL() << "three tokens where two were asked for";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.message(), "answered without 'tokens', expected a list of at most 2");
-  }
+  EXPECT_ERROR(read_decoded({{"tokens", {1, 2, 3}}, {"step_ms", {1.0}}}, 2), ErrorKind::environment,
+               "answered without 'tokens', expected a list of at most 2");
 }
 
 }  // namespace

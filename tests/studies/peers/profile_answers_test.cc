@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "studies/peers/answers.h"
+#include "support/expect.h"
 
 namespace ridgeline::peers_study_test {
 namespace {
@@ -56,13 +57,7 @@ TEST(PeerProfileAnswers, WithoutCallsEveryPieceIsStartedByItself) {
 }
 
 void expect_refused(const std::function<void()>& read, const std::string& reason) {
-  try {
-    read();
-    FAIL() << reason << " is taken";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::environment);
-    EXPECT_NE(error.message().find(reason), std::string::npos) << error.message();
-  }
+  EXPECT_ERROR(read(), ErrorKind::environment, reason);
 }
 
 TEST(PeerProfileAnswers, WhatMakesNoSenseIsRefused) {
