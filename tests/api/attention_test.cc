@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "api/described.h"
+#include "support/expect.h"
 
 namespace ridgeline::attention_test {
 namespace {
@@ -231,7 +232,7 @@ TEST(LibraryAttention, WritesGradientsThatInterleave) {
     FAIL() << "shared elements were not seen";
   } catch (const rl::Error& error) {
     EXPECT_EQ(error.status(), RL_ERROR_INVALID_ARGUMENT);
-    EXPECT_NE(std::string(error.what()).find("shares memory"), std::string::npos) << error.what();
+    EXPECT_HAS(error.what(), "shares memory");
   }
 }
 

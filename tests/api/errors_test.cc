@@ -12,6 +12,7 @@
 
 #include "api/described.h"
 #include "base/error.h"
+#include "support/expect.h"
 #include "support/gpu.h"
 
 namespace ridgeline::errors_test {
@@ -43,8 +44,7 @@ void expect_refusals(const std::vector<Refusal>& refusals, bool backward) {
     const rl_status status = backward ? rl_attention_backward(context.get(), &problem.backward)
                                       : rl_attention_forward(context.get(), &problem.forward);
     EXPECT_STREQ(rl_status_name(status), rl_status_name(refusal.status)) << rl_last_error();
-    EXPECT_NE(std::string(rl_last_error()).find(refusal.message), std::string::npos)
-        << rl_last_error();
+    EXPECT_HAS(rl_last_error(), refusal.message);
     EXPECT_EQ(problem.run.out.bytes(), bytes) << "something was written";
   }
 }
@@ -181,7 +181,7 @@ TEST(LibraryErrors, NameWhatANewerStructAsksFor) {
   EXPECT_EQ(rl_attention_forward(context.get(), &newer.known), RL_OK) << rl_last_error();
   newer.unknown = 1;
   EXPECT_EQ(rl_attention_forward(context.get(), &newer.known), RL_ERROR_UNSUPPORTED);
-  EXPECT_NE(std::string(rl_last_error()).find("does not know"), std::string::npos);
+  EXPECT_HAS(rl_last_error(), "does not know");
 }
 
 // A program that was built with the first header knows nothing of score functions and streams.
@@ -220,7 +220,7 @@ TEST(LibraryErrors, OfContextsNameTheParameter) {
     auto* context = reinterpret_cast<rl_context*>(8);
     EXPECT_EQ(rl_context_create(&params, &context), RL_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(context, nullptr);
-    EXPECT_NE(std::string(rl_last_error()).find(message), std::string::npos) << rl_last_error();
+    EXPECT_HAS(rl_last_error(), message);
   };
   expect({0, 0}, 0, 0, "params.device is {type 0, id 0}");
   expect({RL_CPU, 1}, 0, 0, "params.device is {type 1, id 1}");

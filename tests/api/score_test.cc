@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "api/described.h"
+#include "support/expect.h"
 
 namespace ridgeline::score_test {
 namespace {
@@ -337,14 +338,11 @@ TEST(LibraryScores, ReadIntegersAndBooleans) {
 
   forward.operand_count = 2;
   EXPECT_EQ(rl_attention_forward(context.get(), &forward), RL_ERROR_INVALID_ARGUMENT);
-  EXPECT_NE(std::string(rl_last_error()).find("operand_count is 2, the score function has 3"),
-            std::string::npos)
-      << rl_last_error();
+  EXPECT_HAS(rl_last_error(), "operand_count is 2, the score function has 3");
   forward.operand_count = 3;
   operands[1] = &padded;
   EXPECT_EQ(rl_attention_forward(context.get(), &forward), RL_ERROR_INVALID_ARGUMENT);
-  EXPECT_NE(std::string(rl_last_error()).find("operands[1] is bool"), std::string::npos)
-      << rl_last_error();
+  EXPECT_HAS(rl_last_error(), "operands[1] is bool");
 }
 
 // table[i - j + keys - 1] as an operand: forwards along queries, backwards along keys; plain and
@@ -404,9 +402,7 @@ TEST(LibraryScores, ReadTablesAlongDiagonals) {
   diagonals.data = both.data() + out.values.size() + 2;  // reaches back into the output
   beside.data = both.data();
   EXPECT_EQ(rl_attention_forward(context.get(), &forward), RL_ERROR_INVALID_ARGUMENT);
-  EXPECT_NE(std::string(rl_last_error()).find("out shares memory with operands[0]"),
-            std::string::npos)
-      << rl_last_error();
+  EXPECT_HAS(rl_last_error(), "out shares memory with operands[0]");
 }
 
 // One problem whose operand is read along diagonals, in either direction, and its gradient in both
@@ -529,8 +525,7 @@ TEST(LibraryScores, SumsAlongDiagonalsOfOtherShapesAndOperandsAreRefused) {
   const auto expect_refused = [&](const rl_tensor& gradient) {
     problem.gradients[0] = &gradient;
     EXPECT_EQ(rl_attention_backward(context.get(), &backward), RL_ERROR_INVALID_ARGUMENT);
-    EXPECT_NE(std::string(rl_last_error()).find("d_operands[0] has shape"), std::string::npos)
-        << rl_last_error();
+    EXPECT_HAS(rl_last_error(), "d_operands[0] has shape");
   };
   expect_refused(Floats({1, 2, 1, 10}).tensor);
   expect_refused(Floats({1, 2, 1, 12}).tensor);
@@ -601,7 +596,7 @@ TEST(LibraryScores, ThatAreMalformedAreNamed) {
     EXPECT_EQ(rl_score_function_create(nodes.data(), nodes.size(), &function),
               RL_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(function, nullptr);
-    EXPECT_NE(std::string(rl_last_error()).find(message), std::string::npos) << rl_last_error();
+    EXPECT_HAS(rl_last_error(), message);
   };
   expect({{RL_SCORE, {}, 0}, {99, {}, 0}}, "node 1 of the score function has op 99");
   expect({{RL_SCORE, {}, 0}, {RL_SCORE_ADD, {0, 1}, 0}},

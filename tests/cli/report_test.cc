@@ -4,6 +4,7 @@
 #include "cli/run_ridgeline.h"
 #include "cli/write_report.h"
 #include "measure/record_json.h"
+#include "support/expect.h"
 
 namespace ridgeline {
 namespace {
@@ -18,7 +19,7 @@ TEST(ReportCommand, WritesAPageMarkdownAndFigures) {
   EXPECT_TRUE(read_text(sandbox / "out/page.html").starts_with("<!doctype html>"));
   EXPECT_TRUE(read_text(sandbox / "out/page.md").starts_with("# Ridgeline report"));
   EXPECT_TRUE(read_text(sandbox / "out/figure-latency-forward.svg").starts_with("<svg "));
-  EXPECT_NE(run.out.find("Report: out/page.html"), std::string::npos) << run.out;
+  EXPECT_HAS(run.out, "Report: out/page.html");
 }
 
 TEST(ReportCommand, FiguresOfTheSameNameAreNumbered) {
@@ -49,8 +50,8 @@ TEST(ReportCommand, ABaseGivesVerdicts) {
   for (const char* file : {"r.md", "r.html"}) {
     const std::string text = read_text(sandbox / file);
     for (const char* part : {"Faster or slower", "SLOWER", "FASTER", "0.500x"})
-      EXPECT_NE(text.find(part), std::string::npos) << file << " lacks " << part;
-    EXPECT_EQ(text.find(hostile), std::string::npos) << file;
+      EXPECT_HAS(text, part) << file << " lacks " << part;
+    EXPECT_LACKS(text, hostile) << file;
   }
   for (const Arguments& base : {Arguments{"--baseline", "main"},
                                 {"--base", "absent.jsonl"},
@@ -83,13 +84,12 @@ TEST(ReportCommand, ArgumentsWithTheSameRowsAreComparedWithTheFirst) {
   for (const char* part :
        {"b.jsonl against a.jsonl", "c.jsonl against a.jsonl", "What changed in machine and build",
         "commit1", "commit3", "Samples: ", "would have been seen", "SLOWER", "FASTER"})
-    EXPECT_NE(page.find(part), std::string::npos) << part;
-  EXPECT_NE(read_text(sandbox / "r.md").find("Did it become faster or slower than the base?"),
-            std::string::npos);
+    EXPECT_HAS(page, part);
+  EXPECT_HAS(read_text(sandbox / "r.md"), "Did it become faster or slower than the base?");
 
   write_text(sandbox / "other.jsonl", timed_line(4, "naive", "commit4"));
   EXPECT_EQ(sandbox.run({"report", "a.jsonl", "other.jsonl", "-o", "r.html"}).exit_code, 0);
-  EXPECT_EQ(read_text(sandbox / "r.html").find("faster or slower than the base"), std::string::npos)
+  EXPECT_LACKS(read_text(sandbox / "r.html"), "faster or slower than the base")
       << "other rows are more rows";
 }
 
@@ -104,10 +104,10 @@ TEST(ReportCommand, HistoryIsAChartOverCommits) {
   EXPECT_EQ(run.exit_code, 0) << run.err;
   const std::string page = read_text(sandbox / "h.html");
   for (const char* part : {"commit1", "commit3", "SLOWER 4.00x slower", "lower is better"})
-    EXPECT_NE(page.find(part), std::string::npos) << part;
+    EXPECT_HAS(page, part);
   const Finished refused = sandbox.run({"history", "--output", "h.pdf"});
   EXPECT_EQ(refused.exit_code, 2);
-  EXPECT_NE(refused.err.find("h.pdf"), std::string::npos) << refused.err;
+  EXPECT_HAS(refused.err, "h.pdf");
 }
 
 TEST(ReportCommand, DamagedLinesAreNamedAndTheRestIsReported) {
@@ -122,9 +122,8 @@ TEST(ReportCommand, DamagedLinesAreNamedAndTheRestIsReported) {
   EXPECT_EQ(run.exit_code, 0) << run.err;
   for (const char* part :
        {"a.jsonl line 2: ", "a.jsonl line 3: ", "a.jsonl line 4: ", "a.jsonl line 5: "})
-    EXPECT_NE(run.err.find(part), std::string::npos) << run.err;
-  EXPECT_NE(read_text(sandbox / "report.html").find("4 lines could not be read"),
-            std::string::npos);
+    EXPECT_HAS(run.err, part);
+  EXPECT_HAS(read_text(sandbox / "report.html"), "4 lines could not be read");
 }
 
 TEST(ReportCommand, RefusesWhatItCannotWriteOrRead) {
@@ -135,7 +134,7 @@ TEST(ReportCommand, RefusesWhatItCannotWriteOrRead) {
   const auto refused = [&](const Arguments& arguments, const char* part) {
     const Finished run = sandbox.run(arguments);
     EXPECT_EQ(run.exit_code, 2) << run.err;
-    EXPECT_NE(run.err.find(part), std::string::npos) << run.err;
+    EXPECT_HAS(run.err, part);
   };
   refused({"report", "a.jsonl", "-o", "a.pdf"}, ".html, .md, .svg or .png");
   refused({"report", "missing.jsonl"}, "missing.jsonl");

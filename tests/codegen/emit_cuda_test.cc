@@ -8,6 +8,7 @@
 #include "kernels/cuda/pointwise/fused.h"
 #include "models/attention.h"
 #include "plan/plan.h"
+#include "support/expect.h"
 #include "support/random_graph.h"
 
 namespace ridgeline {
@@ -45,8 +46,7 @@ TEST(EmitCuda, KernelsWaitForTheOneBeforeThem) {
     add_kernels(testing::RandomGraphMaker(seed).make(10).graph, kernels);
   ASSERT_GT(kernels.size(), 20u);
   for (const CudaKernel& kernel : kernels)
-    EXPECT_NE(kernel.text.find("Params p) {\n  wait_for_earlier_kernels();"), std::string::npos)
-        << kernel.text;
+    EXPECT_HAS(kernel.text, "Params p) {\n  wait_for_earlier_kernels();");
 }
 
 TEST(EmitCuda, KernelsOfRandomGraphsCompile) {

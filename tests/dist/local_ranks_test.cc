@@ -51,10 +51,8 @@ void kill_a_rank(unsigned seed) {
   kill(processes[victim], SIGKILL);
   const std::string text = failure_of(ranks);
   EXPECT_LT(monotonic_s(), began + 10);
-  EXPECT_NE(text.find("rank " + std::to_string(victim) +
-                      " of 3 ended with signal 9 (Killed) while it was at: "),
-            text.npos)
-      << text;
+  EXPECT_HAS(text, "rank " + std::to_string(victim) +
+                       " of 3 ended with signal 9 (Killed) while it was at: ");
   for (const int process : processes) EXPECT_FALSE(lives(process)) << process;
 }
 
@@ -69,21 +67,20 @@ TEST(SlowLocalRanks, OfWhichOneIsKilledAtFiftyMomentsEnd) {
 TEST(LocalRanks, ThatFailSayWhatTheFailedOneSaid) {
   LocalRanks ranks(program(2, "throws"));
   const std::string text = failure_of(ranks);
-  EXPECT_NE(text.find("rank 1 of 2 ended with exit code 2"), text.npos) << text;
-  EXPECT_NE(text.find("it said: no such model"), text.npos) << text;
+  EXPECT_HAS(text, "rank 1 of 2 ended with exit code 2");
+  EXPECT_HAS(text, "it said: no such model");
 }
 
 TEST(LocalRanks, OfDifferentBuildsAreNamed) {
   LocalRanks ranks(program(2, "another build"));
   const std::string text = failure_of(ranks);
-  EXPECT_NE(text.find("has build '2', and rank 0"), text.npos) << text;
+  EXPECT_HAS(text, "has build '2', and rank 0");
 }
 
 TEST(LocalRanks, OfWhichOneNeverComesEndAtTheDeadline) {
   LocalRanks ranks(program(2, "never joins"));
   const std::string text = failure_of(ranks);
-  EXPECT_NE(text.find("1 of 2 ranks came to 'join' within 1 s; rank 1 is missing"), text.npos)
-      << text;
+  EXPECT_HAS(text, "1 of 2 ranks came to 'join' within 1 s; rank 1 is missing");
 }
 
 TEST(LocalRanks, ThatHaveNotJoinedAreAtTheirStart) {

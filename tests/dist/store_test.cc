@@ -37,10 +37,6 @@ std::string error_of(const std::function<void()>& body) {
   return "no error";
 }
 
-bool has(const std::string& text, std::string_view part) {
-  return text.find(part) != text.npos;
-}
-
 std::unique_ptr<StoreClient> joined(const RankFacts& facts, const StoreServer& server) {
   return std::make_unique<StoreClient>(facts, "127.0.0.1", server.port(), 10);
 }
@@ -81,9 +77,10 @@ TEST(Store, NamesRanksOfAnotherBuildOrConfigurationToAll) {
     RankFacts differs = facts_of(2, 3);
     (is_build ? differs.build : differs.configuration) = "another";
     const std::string text = error_of([&] { joined(differs, *server); });
-    EXPECT_TRUE(has(text, "rank 2 (host ") && has(text, "'another'") && has(text, "rank 0 (host "))
-        << text;
-    EXPECT_TRUE(has(text, is_build ? "has build" : "has the configuration")) << text;
+    EXPECT_HAS(text, "rank 2 (host ");
+    EXPECT_HAS(text, "'another'");
+    EXPECT_HAS(text, "rank 0 (host ");
+    EXPECT_HAS(text, is_build ? "has build" : "has the configuration");
     EXPECT_EQ(error_of([&] { zero->barrier("join", 5); }), text);
   }
 }
@@ -94,13 +91,13 @@ TEST(Store, NamesWrongRanks) {
   RankFacts second = facts_of(1, 2);
   second.process = 999;
   const std::string text = error_of([&] { joined(second, *server); });
-  EXPECT_TRUE(has(text, "two processes say that they are rank 1") && has(text, "process 101") &&
-              has(text, "process 999"))
-      << text;
+  EXPECT_HAS(text, "two processes say that they are rank 1");
+  EXPECT_HAS(text, "process 101");
+  EXPECT_HAS(text, "process 999");
   const auto next = served(2);
-  EXPECT_TRUE(has(error_of([&] { joined(facts_of(5, 2), *next); }), "came to a world of 2"));
+  EXPECT_HAS(error_of([&] { joined(facts_of(5, 2), *next); }), "came to a world of 2");
   const auto last = served(2);
-  EXPECT_TRUE(has(error_of([&] { joined(facts_of(1, 3), *last); }), "a world of size '3'"));
+  EXPECT_HAS(error_of([&] { joined(facts_of(1, 3), *last); }), "a world of size '3'");
 }
 
 // 2^32 is no rank 0.
@@ -126,7 +123,7 @@ TEST(Store, RefusesRanksOfAnotherRunAndGoesOn) {
   const auto server = served(1);
   RankFacts other = facts_of(0, 1);
   other.run_id = "yesterday";
-  EXPECT_TRUE(has(error_of([&] { joined(other, *server); }), "two runs have the same port"));
+  EXPECT_HAS(error_of([&] { joined(other, *server); }), "two runs have the same port");
   joined(facts_of(0, 1), *server)->barrier("join", 5);
 }
 
@@ -155,8 +152,7 @@ TEST(Store, DropsAGigabyteOfGarbageAfterItsFirstBytes) {
             kGigabyte);
   const auto zero = joined(facts_of(0, 2), *server);
   const std::string text = error_of([&] { zero->barrier("join", 0.3); });
-  EXPECT_TRUE(has(text, "rank 1 is missing; 2 connections spoke something else and were dropped"))
-      << text;
+  EXPECT_HAS(text, "rank 1 is missing; 2 connections spoke something else and were dropped");
 }
 
 TEST(Store, ServesOthersBesideASilentClientAndDropsIt) {
@@ -174,10 +170,10 @@ TEST(Store, ClientsOfSomethingElseSaySo) {
   const Listener something_else = listen_on("127.0.0.1", 0);
   const std::string text =
       error_of([&] { StoreClient(facts_of(1, 2), "127.0.0.1", something_else.port, 0.3); });
-  EXPECT_TRUE(has(text, "is no rank 0 of this program")) << text;
+  EXPECT_HAS(text, "is no rank 0 of this program");
   const int closed = [] { return listen_on("127.0.0.1", 0).port; }();
-  EXPECT_TRUE(has(error_of([&] { StoreClient(facts_of(1, 2), "127.0.0.1", closed, 0.3); }),
-                  "rank 0 is not reached at 127.0.0.1"));
+  EXPECT_HAS(error_of([&] { StoreClient(facts_of(1, 2), "127.0.0.1", closed, 0.3); }),
+             "rank 0 is not reached at 127.0.0.1");
 }
 
 TEST(Store, TellsAllWhenARankDiesOrFallsSilent) {
@@ -187,9 +183,8 @@ TEST(Store, TellsAllWhenARankDiesOrFallsSilent) {
     FileDescriptor watch = say_hello(facts_of(1, 2), "watch", "127.0.0.1", server->port(), 5);
     if (dies) watch = FileDescriptor();
     const std::string text = error_of([&] { zero->get("never", 10); });
-    EXPECT_TRUE(has(text, "rank 1 (host ") &&
-                has(text, dies ? "has died" : "has given no sign of life for 0.5 s"))
-        << text;
+    EXPECT_HAS(text, "rank 1 (host ");
+    EXPECT_HAS(text, dies ? "has died" : "has given no sign of life for 0.5 s");
   }
 }
 

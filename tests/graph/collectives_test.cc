@@ -7,6 +7,7 @@
 #include "graph/joins.h"
 #include "graph/schedule.h"
 #include "graph/tensor.h"
+#include "support/expect.h"
 
 namespace ridgeline {
 namespace {
@@ -31,8 +32,7 @@ TEST(CollectiveNodes, AreEqualOnlyWithOnePurpose) {
   EXPECT_EQ(first.value(), all_gather(x, 16, {2, "forward"}).value());
   EXPECT_NE(first.value(), all_gather(x, 16, {2, "backward"}).value());
   graph.mark_output("first", first.value());
-  EXPECT_NE(to_text(graph).find("all_gather(%0, 2 ranks, forward) : fp32[16]"), std::string::npos)
-      << to_text(graph);
+  EXPECT_HAS(to_text(graph), "all_gather(%0, 2 ranks, forward) : fp32[16]");
 }
 
 TEST(CollectiveNodes, CostWhatARankSends) {

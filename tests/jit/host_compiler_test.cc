@@ -64,8 +64,8 @@ TEST_F(HostCompilerTest, DumpsEachSourceUnderItsEntryReadyToBeCompiled) {
     for (const HostSource& source : sources) {
       const std::string text = read_text(directory_ / "dump" / (source.entry + ".cc"));
       EXPECT_TRUE(text.starts_with("// c++ -std=c++17 -O3")) << text;
-      EXPECT_NE(text.find(kPreamble), std::string::npos);
-      EXPECT_NE(text.find(source.text), std::string::npos);
+      EXPECT_HAS(text, kPreamble);
+      EXPECT_HAS(text, source.text);
     }
   }
 }

@@ -6,6 +6,7 @@
 
 #include "measure/comparisons.h"
 #include "measure/gate.h"
+#include "support/expect.h"
 
 namespace ridgeline {
 namespace {
@@ -191,7 +192,7 @@ TEST(Gates, TheGeometricMeanIsUndecidedWhereTheMachineMayHaveMadeTheDifference) 
       judge(parse_gate("geomean:1%"), compare_records({&free, 1}, {&shared, 1}, {}));
   EXPECT_TRUE(result.failures.empty());
   ASSERT_EQ(result.undecided.size(), 1u);
-  EXPECT_NE(result.undecided[0].find("1.9x slower"), std::string::npos) << result.undecided[0];
+  EXPECT_HAS(result.undecided[0], "1.9x slower");
 }
 
 }  // namespace

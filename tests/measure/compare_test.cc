@@ -7,6 +7,7 @@
 
 #include "measure/comparisons.h"
 #include "measure/gate.h"
+#include "support/expect.h"
 
 namespace ridgeline {
 namespace {
@@ -66,7 +67,7 @@ TEST(SingleRuns, ABusyOrUnknownMachineGivesNoVerdict) {
   EXPECT_EQ(compared(slow, busy).note,
             "other processes used 1.2 of 2 processors beside the new side");
   EXPECT_EQ(compared(unknown, slow).verdict, Verdict::unclear);
-  EXPECT_NE(compared(unknown, slow).note.find("does not say"), std::string::npos);
+  EXPECT_HAS(compared(unknown, slow).note, "does not say");
   // The load average is ignored: successive runs of this program raise it.
   Record loaded = quick;
   loaded.machine.load_average = 8;
@@ -243,8 +244,7 @@ TEST(Gates, ARegressionFailsAndWhatCouldHideOneIsUndecided) {
   EXPECT_EQ(judged({0.05, 0, 0.1}).undecided.size(), 1u) << "5 % may be there";
   EXPECT_EQ(judged({0, -0.1, 0.1}).undecided.size(), 1u) << "10 % may be there";
   EXPECT_EQ(judged({0, -INFINITY, INFINITY}).undecided.size(), 1u);
-  EXPECT_NE(judged({0, -0.1, 0.1}).undecided[0].find("up to 11 %"), std::string::npos)
-      << judged({0, -0.1, 0.1}).undecided[0];
+  EXPECT_HAS(judged({0, -0.1, 0.1}).undecided[0], "up to 11 %");
 }
 
 TEST(Gates, SamplingGoesOnUntilTheyAreDecided) {
@@ -364,7 +364,7 @@ TEST(CompareRecords, RowsThatAreMissingAndTheLaterOfTwo) {
   ASSERT_EQ(comparison.rows.size(), 2u);  // forward and backward
   EXPECT_EQ(comparison.rows[0].new_ms, 1);
   ASSERT_EQ(comparison.missing.size(), 1u);
-  EXPECT_NE(comparison.missing[0].find("seq_len=512"), std::string::npos);
+  EXPECT_HAS(comparison.missing[0], "seq_len=512");
   next = {attention_record({.seq_len = 1024})};
   EXPECT_ERROR(compare_records(base, next, {}), ErrorKind::usage, "no row is in both");
 }
@@ -376,7 +376,7 @@ TEST(CompareRecords, APhaseThatOnlyTheBaseHasIsMissing) {
   const Comparison comparison = compare_records({&base, 1}, {&next, 1}, {});
   EXPECT_EQ(comparison.rows.size(), 1u);
   ASSERT_EQ(comparison.missing.size(), 1u);
-  EXPECT_NE(comparison.missing[0].find("backward of attention naive"), std::string::npos);
+  EXPECT_HAS(comparison.missing[0], "backward of attention naive");
   EXPECT_FALSE(judge(parse_gate("missing"), comparison).failures.empty());
   // Rows that only the new side has are not missing, nor are rows that failed.
   EXPECT_TRUE(compare_records({&next, 1}, {&base, 1}, {}).missing.empty());
@@ -401,7 +401,7 @@ TEST(CompareRecords, HostileSamplesAreToldNotTrusted) {
     record.series[0].samples_ms[3] = bad;
     const Comparison comparison = compare_records({&good, 1}, {&record, 1}, {});
     EXPECT_FALSE(comparison.rows.at(0).verdict);
-    EXPECT_NE(comparison.rows[0].note.find("not a valid time"), std::string::npos);
+    EXPECT_HAS(comparison.rows[0].note, "not a valid time");
   }
   Record few = good;
   few.series[0].samples_ms = {1, 1};

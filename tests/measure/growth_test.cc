@@ -1,5 +1,6 @@
 // Growth at the end of a curve: exponents with their intervals, and where fixed costs dominate.
 #include "measure/growth.h"
+#include "support/expect.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -74,11 +75,10 @@ TEST(Growth, LaunchesAreNotPartOfTheLaw) {
   const std::vector<Observation> flash = curve(doublings(128, 8), 0.012, 1.03e-9, 2);
   EXPECT_LT(one_fit(flash), 1.1) << "the average holds nowhere";
   const std::string text = said(flash);
-  EXPECT_NE(text.find("S^1.65"), std::string::npos) << text;
-  EXPECT_NE(text.find("from S 4096 to 16384 and still rising there"), std::string::npos) << text;
-  EXPECT_NE(text.find("up to S 1024 the part that does not grow decides"), std::string::npos)
-      << text;
-  EXPECT_EQ(text.find("close to"), std::string::npos) << text;
+  EXPECT_HAS(text, "S^1.65");
+  EXPECT_HAS(text, "from S 4096 to 16384 and still rising there");
+  EXPECT_HAS(text, "up to S 1024 the part that does not grow decides");
+  EXPECT_LACKS(text, "close to");
 }
 
 // The shape of torch.sdpa's memory on an H200: a workspace, and a number of bytes per position.
@@ -87,9 +87,8 @@ TEST(Growth, AWorkspaceIsNotPartOfTheLaw) {
   const std::vector<Observation> sdpa = curve(doublings(128, 10), workspace, 2048, 1);
   EXPECT_LT(one_fit(sdpa), 0.6);
   const std::string text = said(sdpa);
-  EXPECT_NE(text.find("S^0.88"), std::string::npos) << text;
-  EXPECT_NE(text.find("up to S 2048 the part that does not grow decides"), std::string::npos)
-      << text;
+  EXPECT_HAS(text, "S^0.88");
+  EXPECT_HAS(text, "up to S 2048 the part that does not grow decides");
   EXPECT_NEAR(fixed_part(sdpa).value_or(0), workspace, 1);
 }
 
@@ -136,10 +135,10 @@ TEST(Growth, SeveralCurvesHaveOneRange) {
             "S^1.50 to S^1.90 in 2 settings, each over its last two doublings or more; up to S 128 "
             "the part that does not grow decides in 1 of them");
   growths[0].rising = true;
-  EXPECT_NE(in_words(growths, "S").find(", in 1 of them still rising there;"), std::string::npos);
+  EXPECT_HAS(in_words(growths, "S"), ", in 1 of them still rising there;");
   growths[0].fixed_until = 512;
   const std::string all = in_words(growths, "S");
-  EXPECT_NE(all.find("up to S 128 to 512 the part that does not grow decides"), std::string::npos);
+  EXPECT_HAS(all, "up to S 128 to 512 the part that does not grow decides");
   EXPECT_FALSE(all.ends_with("of them")) << all;
 }
 

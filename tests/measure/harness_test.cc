@@ -118,7 +118,7 @@ TEST(Harness, ChecksValuesBeforeItTimesThem) {
     wrong.check = [&] { return found(error); };
     const Timing timing = harness.measure(wrong);
     EXPECT_EQ(timing.count, 0);
-    EXPECT_NE(timing.wrong.find("y is wrong by"), std::string::npos) << timing.wrong;
+    EXPECT_HAS(timing.wrong, "y is wrong by");
   }
   const std::vector<Record> records = read_results(directory / "own.jsonl").records;
   ASSERT_EQ(records.size(), 3u);

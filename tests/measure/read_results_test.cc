@@ -25,7 +25,7 @@ void expect_damage(const std::string& line, const std::string& reason) {
   EXPECT_EQ(result.records.size(), 2u);
   ASSERT_EQ(result.problems.size(), 1u);
   EXPECT_EQ(result.problems[0].line_number, 2);
-  EXPECT_NE(result.problems[0].reason.find(reason), std::string::npos) << result.problems[0].reason;
+  EXPECT_HAS(result.problems[0].reason, reason);
   EXPECT_LE(result.problems[0].reason.size(), 300u);
   for (const char c : result.problems[0].reason) EXPECT_TRUE(c >= 0x20 && c < 0x7f);
 }
@@ -95,7 +95,7 @@ TEST(ReadResults, ACutOffLastLineIsReportedAsSuch) {
   EXPECT_EQ(result.records.size(), 1u);
   ASSERT_EQ(result.problems.size(), 1u);
   EXPECT_EQ(result.problems[0].line_number, 2);
-  EXPECT_NE(result.problems[0].reason.find("cut off after 30 bytes"), std::string::npos);
+  EXPECT_HAS(result.problems[0].reason, "cut off after 30 bytes");
 }
 
 TEST(ReadResults, AWholeLastLineWithoutANewlineCounts) {

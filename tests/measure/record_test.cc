@@ -57,7 +57,7 @@ TEST(Record, ReadsBackExactlyWhatWasWritten) {
 TEST(Record, WhatOnlyAGpuHasIsOptional) {
   const std::string line = to_line(attention_record({}));
   for (const char* field : {"gpu", "metrics", "device_before", "driver_peak_growth_bytes"})
-    EXPECT_EQ(line.find(field), std::string::npos) << field;
+    EXPECT_LACKS(line, field);
   const Record back = record_from_json(Json::parse(line));
   EXPECT_EQ(back.machine.gpu, std::nullopt);
   EXPECT_EQ(back.metrics, std::nullopt);

@@ -33,7 +33,7 @@ TEST(RecordText, AllThatCompareSaysWritesItTheSameWay) {
   const Comparison comparison = compare_records({&base, 1}, {&next, 1}, {.force = true});
   const std::vector<std::string> failed = judge(parse_gate("slower:3%"), comparison).failures;
   ASSERT_EQ(failed.size(), 1u);
-  EXPECT_NE(failed[0].find("forward" + words + ":"), std::string::npos) << failed[0];
+  EXPECT_HAS(failed[0], "forward" + words + ":");
 }
 
 }  // namespace

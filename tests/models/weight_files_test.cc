@@ -55,7 +55,7 @@ class SeveralFiles : public ::testing::Test {
     return message_of([&] { WeightFiles files(folder_.path()); });
   }
   void expect_refusal(const std::string& index, const std::string& part) {
-    EXPECT_NE(refusal(index).find(part), std::string::npos) << index << "\n" << refusal(index);
+    EXPECT_HAS(refusal(index), part) << index << "\n" << refusal(index);
   }
 
   TempDir folder_;
@@ -74,10 +74,8 @@ TEST_F(SeveralFiles, AreReadAsOne) {
                  });
     EXPECT_EQ(seen, (std::vector<std::string>{"c0", "b1", "a0"}));
   }
-  EXPECT_NE(message_of([&] {
-              check_weights(WeightFiles(folder_.path()), Named{tensor("a")});
-            }).find("the model has no 'b'"),
-            std::string::npos);
+  EXPECT_HAS(message_of([&] { check_weights(WeightFiles(folder_.path()), Named{tensor("a")}); }),
+             "the model has no 'b'");
 }
 
 TEST_F(SeveralFiles, AnIndexThatDoesNotFitItsFilesIsRefused) {
@@ -153,18 +151,17 @@ TEST(Gemma3Weights, VisionAndATiedHeadAreLeftOutWithOneLine) {
   EXPECT_EQ(vision.open(config, stored_names).find("vision_tower.vision_model.embeddings.weight"),
             nullptr);
   ASSERT_EQ(vision.lines.size(), 1u);
-  EXPECT_NE(vision.lines[0].find("2 tensors of the vision tower"), std::string::npos);
+  EXPECT_HAS(vision.lines[0], "2 tensors of the vision tower");
 
   stored_names.push_back(
       tensor("language_model.lm_head.weight", {config.vocabulary, config.hidden_size}));
   Stored head;
   EXPECT_EQ(head.open(config, stored_names).find("lm_head.weight"), nullptr);
   ASSERT_EQ(head.lines.size(), 1u);
-  EXPECT_NE(head.lines[0].find("tied"), std::string::npos) << head.lines[0];
+  EXPECT_HAS(head.lines[0], "tied");
 
   stored_names.back().shape = {config.vocabulary, 1};
-  EXPECT_NE(message_of([&] { Stored().open(config, stored_names); }).find("lm_head.weight"),
-            std::string::npos);
+  EXPECT_HAS(message_of([&] { Stored().open(config, stored_names); }), "lm_head.weight");
 }
 
 TEST(Gemma3Weights, OtherModelsAreRefusedByName) {
@@ -172,18 +169,16 @@ TEST(Gemma3Weights, OtherModelsAreRefusedByName) {
   const Named own = gemma3_parameters(config);
   Named twice = own;
   twice.push_back({"language_model." + own[3].name, own[3].shape});
-  EXPECT_NE(message_of([&] { Stored().open(config, twice); }).find("twice"), std::string::npos);
+  EXPECT_HAS(message_of([&] { Stored().open(config, twice); }), "twice");
   Named missing = own;
   missing.erase(missing.begin() + 4);
-  EXPECT_NE(message_of([&] { Stored().open(config, missing); }).find(own[4].name),
-            std::string::npos);
+  EXPECT_HAS(message_of([&] { Stored().open(config, missing); }), own[4].name);
   Named extra = own;
   extra.push_back(tensor("model.layers.0.self_attn.q_proj.bias"));
-  EXPECT_NE(message_of([&] { Stored().open(config, extra); }).find("q_proj.bias"),
-            std::string::npos);
+  EXPECT_HAS(message_of([&] { Stored().open(config, extra); }), "q_proj.bias");
   Named other = own;
   other[2].shape = {1, 2};
-  EXPECT_NE(message_of([&] { Stored().open(config, other); }).find(own[2].name), std::string::npos);
+  EXPECT_HAS(message_of([&] { Stored().open(config, other); }), own[2].name);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "graph/tensor.h"
 #include "plan/plan.h"
+#include "support/expect.h"
 
 namespace ridgeline {
 namespace {
@@ -140,7 +141,7 @@ TEST(Epilogue, AnOfferThatIsNotTakenLeavesThePlanAndIsTold) {
     ASSERT_TRUE(note.offer);
     EXPECT_EQ(note.offer->fused_bytes < note.offer->split_bytes, dtype == DType::f32);
     EXPECT_FALSE(plan.kernels[0].group.epilogue.has_value());
-    EXPECT_NE(explain(residual.graph, plan).find("not timed"), std::string::npos);
+    EXPECT_HAS(explain(residual.graph, plan), "not timed");
   }
 }
 
@@ -149,8 +150,7 @@ TEST(Epilogue, WithoutADeviceThatHasThemNothingIsTaken) {
   residual.graph.mark_output("y", (residual.product + residual.whole("r", DType::f32)).value());
   const Plan plan = make_plan(residual.graph);
   EXPECT_EQ(plan.kernels.size(), 2u);
-  EXPECT_NE(explain(residual.graph, plan).find("no device whose products have epilogues was asked"),
-            std::string::npos);
+  EXPECT_HAS(explain(residual.graph, plan), "no device whose products have epilogues was asked");
 }
 
 TEST(Epilogue, TimesAreShown) {
@@ -161,9 +161,8 @@ TEST(Epilogue, TimesAreShown) {
                                                 const EpilogueOffer&, const EmitOptions&) {
                   return EpilogueDecision{.takes = false, .split_ms = 0.002, .fused_ms = 0.0035};
                 }});
-  EXPECT_NE(explain(residual.graph, plan)
-                .find("not taken [+ tensor]: timed: 3.50 us with it, 2.00 us in kernels of their"),
-            std::string::npos)
+  EXPECT_HAS(explain(residual.graph, plan),
+             "not taken [+ tensor]: timed: 3.50 us with it, 2.00 us in kernels of their")
       << explain(residual.graph, plan);
 }
 

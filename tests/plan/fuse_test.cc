@@ -9,6 +9,7 @@
 #include "models/layers.h"
 #include "passes/flash.h"
 #include "plan/plan.h"
+#include "support/expect.h"
 #include "support/models.h"
 
 namespace ridgeline {
@@ -327,7 +328,7 @@ TEST(Fuse, ExplainNamesKernelsBytesAndRefusals) {
   const std::string text = explain(block.graph, plan);
   for (const char* part : {"kernels instead of", "rows_", "matmul", "reads ", "writes ", "memory: ",
                            "not fused", "a library call is no generated kernel", "FLOP"})
-    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+    EXPECT_HAS(text, part);
 }
 
 // Thirty times the layers take about thirty times as long.

@@ -3,6 +3,7 @@
 #include "profile/fake_libraries.h"
 #include "runtime/activity.h"
 #include "runtime/cuda/cupti_api.h"
+#include "support/expect.h"
 
 namespace ridgeline {
 namespace {
@@ -77,7 +78,7 @@ TEST(CuptiTracer, AnotherSubscriberIsASentence) {
             cupti::kSuccess);
   std::string why_not;
   EXPECT_FALSE(open_gpu_activity(fake.library, why_not));
-  EXPECT_NE(why_not.find("another profiler"), std::string::npos) << why_not;
+  EXPECT_HAS(why_not, "another profiler");
 }
 
 TEST(CuptiTracer, ADriverThatForbidsItIsASentence) {
@@ -85,7 +86,7 @@ TEST(CuptiTracer, ADriverThatForbidsItIsASentence) {
   FakeCupti fake;
   std::string why_not;
   EXPECT_FALSE(open_gpu_activity(fake.library, why_not));
-  EXPECT_NE(why_not.find("administrators"), std::string::npos) << why_not;
+  EXPECT_HAS(why_not, "administrators");
 }
 
 TEST(CuptiTracer, NoLibraryIsASentenceThatSaysHowToGetIt) {
@@ -96,7 +97,7 @@ TEST(CuptiTracer, NoLibraryIsASentenceThatSaysHowToGetIt) {
       }});
   std::string why_not;
   EXPECT_FALSE(open_gpu_activity(library, why_not));
-  EXPECT_NE(why_not.find("pip install nvidia-cuda-cupti"), std::string::npos) << why_not;
+  EXPECT_HAS(why_not, "pip install nvidia-cuda-cupti");
 }
 
 }  // namespace

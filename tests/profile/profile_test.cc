@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "support/expect.h"
 
 namespace ridgeline {
 namespace {
@@ -117,7 +118,7 @@ TEST(LaunchVerdict, SaysWhetherTheDeviceWaitsForTheHost) {
   ASSERT_TRUE(bound);
   EXPECT_TRUE(bound->launch_bound);
   EXPECT_DOUBLE_EQ(bound->waited_share, 0.475);
-  EXPECT_NE(bound->sentence.find("launch-bound"), std::string::npos);
+  EXPECT_HAS(bound->sentence, "launch-bound");
   profile.calls[1].end_ns = 50;  // queued in time
   EXPECT_FALSE(launch_verdict(profile)->launch_bound);
   profile.has_queue = false;

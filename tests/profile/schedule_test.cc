@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "support/expect.h"
 
 namespace ridgeline {
 namespace {
@@ -22,7 +23,7 @@ TEST(ProfileSchedule, WhatDoesNotFitIsNamed) {
       parse_profile_schedule(text);
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::usage);
-      EXPECT_NE(error.next_step().find("wait=1,warmup=3,active=6"), std::string::npos);
+      EXPECT_HAS(error.next_step(), "wait=1,warmup=3,active=6");
       return error.message();
     }
     return "none";
@@ -40,7 +41,7 @@ TEST(ProfileSchedule, WhatDoesNotFitIsNamed) {
            {"wait=99999999999999999999", "steps of wait"},
            {"wait=1 ,active=1", "gives '1 ' steps"},
            {"wait=\n", "\\n"}})
-    EXPECT_NE(message(text).find(part), std::string::npos) << text << ": " << message(text);
+    EXPECT_HAS(message(text), part) << text << ": " << message(text);
 }
 
 }  // namespace

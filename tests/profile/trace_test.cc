@@ -185,11 +185,11 @@ TEST(Trace, APathThatCannotBeWrittenAndAFullDiskAreClearErrors) {
     return "none";
   };
   write_text(folder / "file", "x");
-  EXPECT_NE(message(folder / "file" / "trace.json.gz").find("file"), std::string::npos);
-  EXPECT_NE(message(folder.path()).find(folder.path().string()), std::string::npos);
+  EXPECT_HAS(message(folder / "file" / "trace.json.gz"), "file");
+  EXPECT_HAS(message(folder.path()), folder.path().string());
   const std::string full = message("/dev/full");
-  EXPECT_NE(full.find("/dev/full"), std::string::npos) << full;
-  EXPECT_NE(full.find("No space left"), std::string::npos) << full;
+  EXPECT_HAS(full, "/dev/full");
+  EXPECT_HAS(full, "No space left");
 }
 
 TEST(Gzip, GivesBackWhatWentInAndIsSmallerWhereTextRepeats) {

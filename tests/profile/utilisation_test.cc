@@ -12,6 +12,7 @@
 #include "profile/trace.h"
 #include "profile/trace_check.h"
 #include "runtime/cpu_device.h"
+#include "support/expect.h"
 
 namespace ridgeline {
 namespace {
@@ -121,7 +122,7 @@ TEST(PmSampling, GivesMeansAndSamplesOfEveryPassUntilOneFails) {
   }
   const Utilisation third = meter.measure(device, some_work);
   EXPECT_EQ(third.source, "next");
-  EXPECT_NE(third.passed_over.at(0).find("decoding CUPTI's samples"), std::string::npos);
+  EXPECT_HAS(third.passed_over.at(0), "decoding CUPTI's samples");
 }
 
 TEST(PmSampling, WhatFailsIsASentence) {
@@ -140,7 +141,7 @@ TEST(PmSampling, WhatFailsIsASentence) {
     const Utilisation seen = meter.measure(device, some_work);
     EXPECT_EQ(seen.source, "") << told;
     ASSERT_EQ(seen.passed_over.size(), 1u);
-    EXPECT_NE(seen.passed_over[0].find(part), std::string::npos) << seen.passed_over[0];
+    EXPECT_HAS(seen.passed_over[0], part);
   }
 }
 
@@ -268,7 +269,7 @@ TEST(Trace, CountersOfAGpuAreTracksOfAProcessOfTheirOwn) {
   EXPECT_EQ(points[5]->at("args").at("GB/s").get<double>(), 0);
   const auto marks = testing::events_of(trace, "X", "user_annotation");
   ASSERT_EQ(marks.size(), 3u);
-  EXPECT_NE(marks[2]->at("name").text().find("counters by NVML GPM"), std::string::npos);
+  EXPECT_HAS(marks[2]->at("name").text(), "counters by NVML GPM");
 }
 
 }  // namespace

@@ -69,7 +69,7 @@ TEST(CudaDevice, FactsDescribeTheGpu) {
   EXPECT_GT(facts.l2_bytes, 0);
   EXPECT_GT(facts.max_clock_hz, 1e8);
   EXPECT_EQ(device.facts().isa, facts.arch());
-  EXPECT_NE(device.description().find(facts.name), std::string::npos);
+  EXPECT_HAS(device.description(), facts.name);
   EXPECT_GT(device.ledger().budget(), kMebibyte);
 }
 

@@ -246,7 +246,7 @@ TEST(HostMemory, BlocksAreWritableEndToEndAndStartApart) {
   }
   for (const auto& [data, bytes] : blocks) memory.give_back(data, bytes);
   EXPECT_EQ(memory.acquire({int64_t{1} << 50}, reason), nullptr);
-  EXPECT_NE(reason.find("available"), std::string::npos);
+  EXPECT_HAS(reason, "available");
 }
 
 }  // namespace

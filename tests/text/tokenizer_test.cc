@@ -56,10 +56,6 @@ class TokenizerFiles : public ::testing::Test {
   const std::string model_ = model_file(small_pieces());
 };
 
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != text.npos;
-}
-
 TEST_F(TokenizerFiles, IndentationAndTagsAreWholePieces) {
   for (const Tokenizer& tokenizer :
        {from_model(model_), from_json(tokenizer_json(small_pieces()))}) {
@@ -72,8 +68,8 @@ TEST_F(TokenizerFiles, IndentationAndTagsAreWholePieces) {
 }
 
 TEST_F(TokenizerFiles, AFolderGivesItsModelAndElseItsJson) {
-  EXPECT_TRUE(contains(refusal([&] { Tokenizer::from_folder(folder_.path()); }),
-                       "neither tokenizer.model nor tokenizer.json"));
+  EXPECT_HAS(refusal([&] { Tokenizer::from_folder(folder_.path()); }),
+             "neither tokenizer.model nor tokenizer.json");
   from_json(tokenizer_json(small_pieces()));
   EXPECT_EQ(Tokenizer::from_folder(folder_.path()).bos(), 2);
   std::vector<Piece> more = small_pieces();
@@ -83,33 +79,32 @@ TEST_F(TokenizerFiles, AFolderGivesItsModelAndElseItsJson) {
 }
 
 TEST_F(TokenizerFiles, ModelsThatNeedWhatIsNotHereAreRefusedByName) {
-  EXPECT_TRUE(contains(refused_model(model_ + bytes_field(2, varint_field(3, 1))), "unigram"));
-  EXPECT_TRUE(contains(refused_model(model_ + bytes_field(2, varint_field(3, 9))), "type 9"));
-  EXPECT_TRUE(contains(refused_model(model_ + bytes_field(3, bytes_field(2, "map"))), "map"));
-  EXPECT_TRUE(contains(refused_model(model_ + bytes_field(5, bytes_field(2, "map"))), "map"));
-  EXPECT_TRUE(contains(refused_model(model_ + bytes_field(3, varint_field(7, 1))), "field 7"));
-  EXPECT_TRUE(contains(refused_model(model_ + bytes_field(6, "")), "field 6"));
+  EXPECT_HAS(refused_model(model_ + bytes_field(2, varint_field(3, 1))), "unigram");
+  EXPECT_HAS(refused_model(model_ + bytes_field(2, varint_field(3, 9))), "type 9");
+  EXPECT_HAS(refused_model(model_ + bytes_field(3, bytes_field(2, "map"))), "map");
+  EXPECT_HAS(refused_model(model_ + bytes_field(5, bytes_field(2, "map"))), "map");
+  EXPECT_HAS(refused_model(model_ + bytes_field(3, varint_field(7, 1))), "field 7");
+  EXPECT_HAS(refused_model(model_ + bytes_field(6, "")), "field 6");
 }
 
 TEST_F(TokenizerFiles, DamagedModelsAreRefused) {
   const auto with = [&](const Piece& piece) { return refused_model(model_ + piece_field(piece)); };
-  EXPECT_TRUE(contains(with({"hello"}), "'hello' twice"));
-  EXPECT_TRUE(contains(with({""}), "not empty"));
-  EXPECT_TRUE(contains(with({"\xff"}), "UTF-8"));
-  EXPECT_TRUE(contains(with({"new", std::nanf("")}), "no number"));
-  EXPECT_TRUE(contains(with({"new", 0, PieceKind::unknown}), "2 unknown"));
-  EXPECT_TRUE(contains(with({"new", 0, PieceKind::byte}), "as a byte"));
-  EXPECT_TRUE(contains(with({"new", 0, PieceKind{7}}), "type 7"));
-  EXPECT_TRUE(contains(with({"q", 0, PieceKind::control}), "control piece"));
+  EXPECT_HAS(with({"hello"}), "'hello' twice");
+  EXPECT_HAS(with({""}), "not empty");
+  EXPECT_HAS(with({"\xff"}), "UTF-8");
+  EXPECT_HAS(with({"new", std::nanf("")}), "no number");
+  EXPECT_HAS(with({"new", 0, PieceKind::unknown}), "2 unknown");
+  EXPECT_HAS(with({"new", 0, PieceKind::byte}), "as a byte");
+  EXPECT_HAS(with({"new", 0, PieceKind{7}}), "type 7");
+  EXPECT_HAS(with({"q", 0, PieceKind::control}), "control piece");
   std::vector<Piece> pieces = small_pieces();
   std::erase_if(pieces, [](const Piece& piece) { return piece.text == "<0x41>"; });
-  EXPECT_TRUE(contains(refused_model(model_file(pieces)), "<0x41>"));
-  EXPECT_TRUE(contains(refused_model(model_.substr(0, model_.size() - 1)), "protobuf"));
-  EXPECT_TRUE(contains(refused_model("{}"), "protobuf"));
-  EXPECT_TRUE(contains(refused_model(""), "unigram")) << "the format's default";
-  EXPECT_TRUE(contains(refused_model(model_ + "\x0b"), "wire type 3"));
-  EXPECT_TRUE(
-      contains(refused_model(model_ + "\x0a" + std::string(9, '\xff') + "\x02"), "64 bits"));
+  EXPECT_HAS(refused_model(model_file(pieces)), "<0x41>");
+  EXPECT_HAS(refused_model(model_.substr(0, model_.size() - 1)), "protobuf");
+  EXPECT_HAS(refused_model("{}"), "protobuf");
+  EXPECT_HAS(refused_model(""), "unigram") << "the format's default";
+  EXPECT_HAS(refused_model(model_ + "\x0b"), "wire type 3");
+  EXPECT_HAS(refused_model(model_ + "\x0a" + std::string(9, '\xff') + "\x02"), "64 bits");
 }
 
 TEST_F(TokenizerFiles, JsonThatNeedsWhatIsNotHereIsRefusedByName) {
@@ -123,24 +118,24 @@ TEST_F(TokenizerFiles, JsonThatNeedsWhatIsNotHereIsRefusedByName) {
     json["model"][key] = Json::parse(value);
     return refused_json(json);
   };
-  EXPECT_TRUE(contains(with("normalizer", R"({"type":"NFC"})"), "NFC"));
-  EXPECT_TRUE(contains(with("normalizer", "null"), "pre_tokenizer")) << "the splitter would split";
-  EXPECT_TRUE(contains(with("pre_tokenizer", R"({"type":"ByteLevel"})"), "ByteLevel"));
-  EXPECT_TRUE(contains(with("post_processor", R"({"type":"RobertaProcessing"})"), "Roberta"));
-  EXPECT_TRUE(contains(with("decoder", "null"), "decoder null"));
-  EXPECT_TRUE(contains(with("truncation", R"({"max_length":4})"), "truncation"));
-  EXPECT_TRUE(contains(with("version", R"("2.0")"), "2.0"));
-  EXPECT_TRUE(contains(with("more", "1"), "'more'"));
-  EXPECT_TRUE(contains(with_model("type", R"("Unigram")"), "Unigram"));
-  EXPECT_TRUE(contains(with_model("dropout", "0.1"), "dropout 0.1"));
-  EXPECT_TRUE(contains(with_model("ignore_merges", "true"), "ignore_merges"));
-  EXPECT_TRUE(contains(with_model("byte_fallback", "false"), "fall back to bytes"));
-  EXPECT_TRUE(contains(with_model("end_of_word_suffix", R"("</w>")"), "</w>"));
+  EXPECT_HAS(with("normalizer", R"({"type":"NFC"})"), "NFC");
+  EXPECT_HAS(with("normalizer", "null"), "pre_tokenizer") << "the splitter would split";
+  EXPECT_HAS(with("pre_tokenizer", R"({"type":"ByteLevel"})"), "ByteLevel");
+  EXPECT_HAS(with("post_processor", R"({"type":"RobertaProcessing"})"), "Roberta");
+  EXPECT_HAS(with("decoder", "null"), "decoder null");
+  EXPECT_HAS(with("truncation", R"({"max_length":4})"), "truncation");
+  EXPECT_HAS(with("version", R"("2.0")"), "2.0");
+  EXPECT_HAS(with("more", "1"), "'more'");
+  EXPECT_HAS(with_model("type", R"("Unigram")"), "Unigram");
+  EXPECT_HAS(with_model("dropout", "0.1"), "dropout 0.1");
+  EXPECT_HAS(with_model("ignore_merges", "true"), "ignore_merges");
+  EXPECT_HAS(with_model("byte_fallback", "false"), "fall back to bytes");
+  EXPECT_HAS(with_model("end_of_word_suffix", R"("</w>")"), "</w>");
   Json json = tokenizer_json(small_pieces());
   json["added_tokens"] = Json::array({*json["added_tokens"].begin()});
   Json& token = json["added_tokens"].back();
   token["lstrip"] = true;
-  EXPECT_TRUE(contains(refused_json(json), "lstrip"));
+  EXPECT_HAS(refused_json(json), "lstrip");
 }
 
 TEST_F(TokenizerFiles, DamagedJsonIsRefused) {
@@ -149,19 +144,19 @@ TEST_F(TokenizerFiles, DamagedJsonIsRefused) {
     json["model"][key] = Json::parse(value);
     return refused_json(json);
   };
-  EXPECT_TRUE(contains(with_model("vocab", "[]"), "no vocab"));
-  EXPECT_TRUE(contains(with_model("vocab", R"({"a":-1})"), "-1 as an id"));
-  EXPECT_TRUE(contains(with_model("vocab", R"({"a":0,"b":2147483647})"), "not in its vocab"));
-  EXPECT_TRUE(contains(with_model("merges", R"([["h"]])"), "two tokens"));
-  EXPECT_TRUE(contains(with_model("merges", R"(["h e l"])"), "two tokens"));
-  EXPECT_TRUE(contains(with_model("merges", R"([["h","x"]])"), "'hx'"));
+  EXPECT_HAS(with_model("vocab", "[]"), "no vocab");
+  EXPECT_HAS(with_model("vocab", R"({"a":-1})"), "-1 as an id");
+  EXPECT_HAS(with_model("vocab", R"({"a":0,"b":2147483647})"), "not in its vocab");
+  EXPECT_HAS(with_model("merges", R"([["h"]])"), "two tokens");
+  EXPECT_HAS(with_model("merges", R"(["h e l"])"), "two tokens");
+  EXPECT_HAS(with_model("merges", R"([["h","x"]])"), "'hx'");
   Json json = tokenizer_json(small_pieces());
   json["model"]["vocab"]["far"] = 100'000;
-  EXPECT_TRUE(contains(refused_json(json), "'far'"));
+  EXPECT_HAS(refused_json(json), "'far'");
   write_text(folder_ / "tokenizer.json", R"({"version":"1.0","model":{"vocab":{"a":0,"a":1}}})");
-  EXPECT_TRUE(contains(refusal([&] { Tokenizer::from_folder(folder_.path()); }), "'a' twice"));
+  EXPECT_HAS(refusal([&] { Tokenizer::from_folder(folder_.path()); }), "'a' twice");
   write_text(folder_ / "tokenizer.json", "{");
-  EXPECT_TRUE(contains(refusal([&] { Tokenizer::from_folder(folder_.path()); }), "not JSON"));
+  EXPECT_HAS(refusal([&] { Tokenizer::from_folder(folder_.path()); }), "not JSON");
 }
 
 TEST_F(TokenizerFiles, MergesAreReadInBothSpellings) {
@@ -221,7 +216,7 @@ TEST_F(TokenizerFiles, AModelWithoutTurnsDoesNotChat) {
   std::vector<Piece> pieces = small_pieces();
   std::erase_if(pieces, [](const Piece& piece) { return piece.text == "<end_of_turn>"; });
   const Tokenizer tokenizer = from_model(model_file(pieces));
-  EXPECT_TRUE(contains(refusal([&] { chat_prompt(tokenizer, "hello"); }), "<end_of_turn>"));
+  EXPECT_HAS(refusal([&] { chat_prompt(tokenizer, "hello"); }), "<end_of_turn>");
 }
 
 TEST_F(TokenizerFiles, AStreamGivesWholeCharactersAndInAllTheSameText) {
@@ -252,7 +247,7 @@ TEST_F(TokenizerFiles, AStreamGivesWholeCharactersAndInAllTheSameText) {
 TEST_F(TokenizerFiles, IdsBeyondTheVocabularyAreRefused) {
   const Tokenizer tokenizer = from_model(model_);
   for (const int32_t id : {-1, tokenizer.size()})
-    EXPECT_TRUE(contains(refusal([&] { tokenizer.decode(Ids{id}); }), std::to_string(id)));
+    EXPECT_HAS(refusal([&] { tokenizer.decode(Ids{id}); }), std::to_string(id));
 }
 
 TEST_F(TokenizerFiles, LongTextsTakeAboutLinearTime) {
