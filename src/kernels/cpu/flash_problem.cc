@@ -15,76 +15,20 @@ namespace {
 constexpr int64_t kMaxHeadDim = 256;
 constexpr int64_t kFloatsPerLine = 16;
 
-void expect(const TensorView& view, const char* name, DType dtype, const Shape& shape) {
-  if (view.dtype != dtype)
-    throw Error(ErrorKind::usage,
-                fmt::format("flash attention: {} is {}, expected {}", name, info(view.dtype).name,
-                            info(dtype).name),
-                "give all tensors the dtype of q, and log_sum_exp fp32");
-  if (!(view.shape == shape) || view.strides.rank() != shape.rank())
-    throw Error(ErrorKind::usage,
-                fmt::format("flash attention: {} has shape {} with {} strides, expected shape {}",
-                            name, to_string(view.shape), view.strides.rank(), to_string(shape)));
-  if (view.data == nullptr && element_count(shape) > 0)
-    throw Error(ErrorKind::usage, fmt::format("flash attention: {} has no storage", name));
-}
+}  // namespace
 
-AttentionSizes check_inputs(const TensorView& q, const TensorView& k, const TensorView& v,
-                            const TensorView& log_sum_exp, const AttentionMask& mask) {
+AttentionSizes sizes_of(const TensorView& q, const TensorView& k, const AttentionMask& mask) {
   if (q.dtype == DType::tf32) throw no_tf32();
-  if (q.dtype != DType::f32 && q.dtype != DType::bf16 && q.dtype != DType::f16)
-    throw Error(ErrorKind::usage, fmt::format("flash attention: q is {}", info(q.dtype).name),
-                "use fp32, bf16 or fp16");
-  if (q.shape.rank() != 4 || k.shape.rank() != 4)
-    throw Error(
-        ErrorKind::usage,
-        fmt::format("flash attention: q has shape {} and k {}", to_string(q.shape),
-                    to_string(k.shape)),
-        "give q [batch, heads, queries, head_dim] and k [batch, key_heads, keys, head_dim]");
   const AttentionSizes sizes = {q.shape[0], q.shape[1], k.shape[1],
                                 q.shape[2], k.shape[2], q.shape[3]};
-  if (sizes.head_dim < 1)
-    throw Error(ErrorKind::usage, fmt::format("flash attention: head_dim is {}", sizes.head_dim),
-                fmt::format("use 1 to {}", kMaxHeadDim));
   if (sizes.head_dim > kMaxHeadDim)
     throw Error(ErrorKind::unsupported,
                 fmt::format("attention heads are {} wide, and the flash kernels support up to {}",
                             sizes.head_dim, kMaxHeadDim),
                 "use the naive implementation");
-  if (sizes.key_heads < 1 || sizes.heads % sizes.key_heads != 0)
-    throw Error(ErrorKind::usage,
-                fmt::format("flash attention: {} query heads cannot share {} key heads",
-                            sizes.heads, sizes.key_heads),
-                "make the query heads a multiple of the key heads");
   if (mask.window < 0)
     throw Error(ErrorKind::usage, fmt::format("flash attention: the window is {}", mask.window),
                 "use 0 for no window");
-  const Shape keys = {sizes.batch, sizes.key_heads, sizes.keys, sizes.head_dim};
-  expect(q, "q", q.dtype, q.shape);
-  expect(k, "k", q.dtype, keys);
-  expect(v, "v", q.dtype, keys);
-  expect(log_sum_exp, "log_sum_exp", DType::f32, {sizes.batch, sizes.heads, sizes.queries});
-  return sizes;
-}
-
-}  // namespace
-
-AttentionSizes check(const FlashForward& problem) {
-  const AttentionSizes sizes =
-      check_inputs(problem.q, problem.k, problem.v, problem.log_sum_exp, problem.mask);
-  expect(problem.out, "out", problem.q.dtype, problem.q.shape);
-  return sizes;
-}
-
-AttentionSizes check(const FlashBackward& problem) {
-  const AttentionSizes sizes =
-      check_inputs(problem.q, problem.k, problem.v, problem.log_sum_exp, problem.mask);
-  const DType dtype = problem.q.dtype;
-  expect(problem.out, "out", dtype, problem.q.shape);
-  expect(problem.d_out, "d_out", dtype, problem.q.shape);
-  expect(problem.d_q, "d_q", dtype, problem.q.shape);
-  expect(problem.d_k, "d_k", dtype, problem.k.shape);
-  expect(problem.d_v, "d_v", dtype, problem.k.shape);
   return sizes;
 }
 

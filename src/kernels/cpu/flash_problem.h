@@ -1,4 +1,4 @@
-// Checks an attention problem once and splits it into heads and tiles for the vector code.
+// Splits an attention problem into heads and tiles for the vector code.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,9 @@ struct AttentionSizes {
   int64_t group() const { return heads / key_heads; }
 };
 
-// Throw a usage error that names the tensor, what it has and what was expected, or an unsupported
-// error for heads that are too wide.
-AttentionSizes check(const FlashForward& problem);
-AttentionSizes check(const FlashBackward& problem);
+// Throws where the graph permits what the kernels do not: TF32, heads that are too wide, a negative
+// window. Dtypes and shapes fit one another by graph/infer.cc.
+AttentionSizes sizes_of(const TensorView& q, const TensorView& k, const AttentionMask& mask);
 
 FlashMask resolve(const AttentionMask& mask, const AttentionSizes& sizes);
 FlashRows rows_of(const TensorView& view, int64_t batch, int64_t head);
