@@ -14,7 +14,6 @@ namespace ridgeline {
 namespace {
 
 using Operands = std::span<const Bounded>;
-using Rule = Bounded (*)(Operands);
 
 constexpr double kSingle = info(DType::f32).epsilon;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -35,55 +34,69 @@ Bounded monotone(F f, const Bounded& x, double own) {
                                 std::abs(f(x.value - x.error) - value))};
 }
 
-double sigmoid(double x) {
+double sigmoid_of(double x) {
   return 1 / (1 + std::exp(-x));
-}
-
-Bounded exponential(Operands x) {
-  const double value = std::exp(x[0].value);
-  const double own =
-      value == 0 || std::isinf(value) ? 0 : value * kSingle * (2 + std::abs(x[0].value));
-  return monotone([](double at) { return std::exp(at); }, x[0], own + kSmallestPower);
-}
-
-Bounded logarithm(Operands x) {
-  if (x[0].error > 0 && x[0].value - x[0].error <= 0) return {std::log(x[0].value), kInfinity};
-  const double value = std::log(x[0].value);
-  const double own = std::isfinite(value) ? kSingle * (0.5 + 2 * std::abs(value)) : 0;
-  return monotone([](double at) { return std::log(at); }, x[0], own);
-}
-
-Bounded root(Operands x) {
-  return monotone([](double at) { return std::sqrt(std::max(at, 0.0)); }, x[0], 0);
-}
-
-Bounded inverse_root(Operands x) {
-  const double value = 1 / std::sqrt(x[0].value);
-  if (x[0].error > 0 && x[0].value - x[0].error <= 0) return {value, kInfinity};
-  return monotone([](double at) { return 1 / std::sqrt(at); }, x[0], 2 * kSingle * value);
-}
-
-// Slopes of at most 1; large arguments are reduced.
-template <double (*f)(double)>
-Bounded wave(Operands x) {
-  return {f(x[0].value), x[0].error + kSingle * (2 + std::abs(x[0].value))};
-}
-
-Bounded tangent(Operands x) {
-  return monotone([](double at) { return std::tanh(at); }, x[0], 4 * kSingle);
 }
 
 double sigmoid_rounding(double x, double value) {
   return std::isfinite(x) ? value * kSingle * (3 + std::abs(x) * (1 - value)) : 0;
 }
 
-Bounded bounded_sigmoid(Operands x) {
-  const double value = sigmoid(x[0].value);
-  return monotone(sigmoid, x[0], sigmoid_rounding(x[0].value, value) + kSmallestPower);
+// The ops of graph/pointwise_ops.h before the result is rounded; a missing one is a compile error.
+namespace rules {
+
+Bounded negate(Operands x) {
+  return {-x[0].value, x[0].error};
+}
+
+Bounded exp(Operands x) {
+  const double value = std::exp(x[0].value);
+  const double own =
+      value == 0 || std::isinf(value) ? 0 : value * kSingle * (2 + std::abs(x[0].value));
+  return monotone([](double at) { return std::exp(at); }, x[0], own + kSmallestPower);
+}
+
+Bounded log(Operands x) {
+  if (x[0].error > 0 && x[0].value - x[0].error <= 0) return {std::log(x[0].value), kInfinity};
+  const double value = std::log(x[0].value);
+  const double own = std::isfinite(value) ? kSingle * (0.5 + 2 * std::abs(value)) : 0;
+  return monotone([](double at) { return std::log(at); }, x[0], own);
+}
+
+Bounded sqrt(Operands x) {
+  return monotone([](double at) { return std::sqrt(std::max(at, 0.0)); }, x[0], 0);
+}
+
+Bounded rsqrt(Operands x) {
+  const double value = 1 / std::sqrt(x[0].value);
+  if (x[0].error > 0 && x[0].value - x[0].error <= 0) return {value, kInfinity};
+  return monotone([](double at) { return 1 / std::sqrt(at); }, x[0], 2 * kSingle * value);
+}
+
+// Slopes of at most 1; large arguments are reduced.
+Bounded wave(double value, const Bounded& x) {
+  return {value, x.error + kSingle * (2 + std::abs(x.value))};
+}
+
+Bounded sin(Operands x) {
+  return wave(std::sin(x[0].value), x[0]);
+}
+
+Bounded cos(Operands x) {
+  return wave(std::cos(x[0].value), x[0]);
+}
+
+Bounded tanh(Operands x) {
+  return monotone([](double at) { return std::tanh(at); }, x[0], 4 * kSingle);
+}
+
+Bounded sigmoid(Operands x) {
+  const double value = sigmoid_of(x[0].value);
+  return monotone(sigmoid_of, x[0], sigmoid_rounding(x[0].value, value) + kSmallestPower);
 }
 
 Bounded silu(Operands x) {
-  const double s = sigmoid(x[0].value);
+  const double s = sigmoid_of(x[0].value);
   const double value = s == 0 ? 0 : x[0].value * s;
   const double own =
       std::isfinite(x[0].value) ? std::abs(x[0].value) * sigmoid_rounding(x[0].value, s) : 0;
@@ -104,7 +117,7 @@ Bounded gelu_tanh(Operands x) {
 }
 
 Bounded silu_gradient(Operands x) {
-  const double s = sigmoid(x[0].value);
+  const double s = sigmoid_of(x[0].value);
   const double other = s == 0 ? 0 : x[0].value * s * (1 - s);
   const double slope = s + other;
   // Both terms are rounded before they cancel; the slope's own slope is at most 1/2.
@@ -135,11 +148,30 @@ Bounded divide(Operands x) {
           x[0].error == 0 && x[1].error == 0 ? 0 : (x[0].error + moved(value, x[1].error)) / least};
 }
 
-template <bool (*holds)(double, double)>
-Bounded comparison(Operands x) {
+Bounded maximum(Operands x) {
+  return {larger(x[0].value, x[1].value), std::max(x[0].error, x[1].error)};
+}
+
+Bounded comparison(bool holds, Operands x) {
   const double between = std::abs(x[0].value - x[1].value);
   const double error = x[0].error + x[1].error;
-  return {holds(x[0].value, x[1].value) ? 1.0 : 0.0, error > 0 && between <= error ? 1.0 : 0.0};
+  return {holds ? 1.0 : 0.0, error > 0 && between <= error ? 1.0 : 0.0};
+}
+
+Bounded less(Operands x) {
+  return comparison(x[0].value < x[1].value, x);
+}
+
+Bounded less_equal(Operands x) {
+  return comparison(x[0].value <= x[1].value, x);
+}
+
+Bounded equal(Operands x) {
+  return comparison(x[0].value == x[1].value, x);
+}
+
+Bounded cast(Operands x) {
+  return x[0];
 }
 
 Bounded where(Operands x) {
@@ -149,69 +181,23 @@ Bounded where(Operands x) {
   return {chosen.value, std::abs(chosen.value - other.value) + chosen.error + other.error};
 }
 
-constexpr OpTable<Rule> kRules = {
-    {Op::input, nullptr},
-    {Op::constant, nullptr},
-    {Op::iota, nullptr},
-    {Op::negate,
-     [](Operands x) {
-       return Bounded{-x[0].value, x[0].error};
-     }},
-    {Op::exp, exponential},
-    {Op::log, logarithm},
-    {Op::sqrt, root},
-    {Op::rsqrt, inverse_root},
-    {Op::sin, wave<std::sin>},
-    {Op::cos, wave<std::cos>},
-    {Op::tanh, tangent},
-    {Op::sigmoid, bounded_sigmoid},
-    {Op::silu, silu},
-    {Op::gelu_tanh, gelu_tanh},
-    {Op::cast, [](Operands x) { return x[0]; }},
-    {Op::add, add},
-    {Op::subtract, subtract},
-    {Op::multiply, multiply},
-    {Op::divide, divide},
-    {Op::maximum,
-     [](Operands x) {
-       return Bounded{larger(x[0].value, x[1].value), std::max(x[0].error, x[1].error)};
-     }},
-    {Op::less, comparison<[](double a, double b) { return a < b; }>},
-    {Op::less_equal, comparison<[](double a, double b) { return a <= b; }>},
-    {Op::equal, comparison<[](double a, double b) { return a == b; }>},
-    {Op::where, where},
-    {Op::silu_gradient, silu_gradient},
-    {Op::softmax, nullptr},
-    {Op::softmax_gradient, nullptr},
-    {Op::log_softmax, nullptr},
-    {Op::log_softmax_gradient, nullptr},
-    {Op::sum, nullptr},
-    {Op::mean, nullptr},
-    {Op::max, nullptr},
-    {Op::matmul, nullptr},
-    {Op::attention, nullptr},
-    {Op::attention_gradient, nullptr},
-    {Op::gather, nullptr},
-    {Op::scatter_add, nullptr},
-    {Op::pick, nullptr},
-    {Op::place, nullptr},
-    {Op::argmax, nullptr},
-    {Op::sum_of_squares, nullptr},
-    {Op::adamw_update, nullptr},
-    {Op::loss_scale_update, nullptr},
-    {Op::append, nullptr},
-    {Op::advance, nullptr},
-    {Op::ring_positions, nullptr},
-    {Op::reshape, nullptr},
-    {Op::permute, nullptr},
-    {Op::expand, nullptr},
-    {Op::slice, nullptr},
-    {Op::concat, nullptr},
-    {Op::pad, nullptr},
-    {Op::all_reduce, nullptr},
-    {Op::reduce_scatter, nullptr},
-    {Op::all_gather, nullptr},
-};
+}  // namespace rules
+
+Bounded before_rounding(Op op, Operands operands) {
+  switch (op) {
+#define RIDGELINE_CASE(name, ...) \
+  case Op::name:                  \
+    return rules::name(operands);
+    RIDGELINE_UNARY_OPS(RIDGELINE_CASE)
+    RIDGELINE_CAST(RIDGELINE_CASE)
+    RIDGELINE_BINARY_OPS(RIDGELINE_CASE)
+    RIDGELINE_COMPARISONS(RIDGELINE_CASE)
+    RIDGELINE_CASE(where)
+#undef RIDGELINE_CASE
+    default:
+      throw Error(ErrorKind::internal, fmt::format("'{}' is not a pointwise op", info(op).name));
+  }
+}
 
 // Whether nothing is rounded: the op returns one of its operands, or a boolean.
 bool is_exact(Op op) {
@@ -242,10 +228,7 @@ Bounded stored(Bounded x, DType dtype) {
 }
 
 Bounded apply(Op op, Operands operands, DType dtype) {
-  const Rule rule = kRules[op];
-  if (rule == nullptr)
-    throw Error(ErrorKind::internal, fmt::format("'{}' is not a pointwise op", info(op).name));
-  const Bounded result = rule(operands);
+  const Bounded result = before_rounding(op, operands);
   if (is_exact(op)) return result;
   // Computed in fp32, then rounded once more.
   return is_16_bit(dtype) ? stored(stored(result, DType::f32), dtype) : stored(result, dtype);
