@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "api/described.h"
+#include "kernels/flash_test_support.h"
 #include "support/expect.h"
 
 namespace ridgeline::score_test {
@@ -19,6 +20,10 @@ namespace {
 
 using api_testing::ContextPointer;
 using api_testing::cpu_context;
+using flash_testing::attend;
+using flash_testing::distance;
+using flash_testing::largest;
+using flash_testing::ScoreFunction;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -110,7 +115,7 @@ struct Case {
   Formula formula;
 };
 
-// Attention by its definition, and the largest difference to what the library gave.
+// Compares what the library gives with attention by its definition.
 void expect_right(const Case& test) {
   const FunctionPointer function = function_of(test.nodes);
   ASSERT_NE(function, nullptr);
@@ -140,80 +145,45 @@ void expect_right(const Case& test) {
   ASSERT_EQ(rl_attention_forward(context.get(), &calls.forward), RL_OK) << rl_last_error();
   ASSERT_EQ(rl_attention_backward(context.get(), &calls.backward), RL_OK) << rl_last_error();
 
-  const double scale = 1 / std::sqrt(static_cast<double>(kWidth));
-  std::vector<double> want_q(q.values.size()), want_k(k.values.size()), want_v(v.values.size());
+  const auto doubles = [](const Floats& x) {
+    return std::vector<double>(x.values.begin(), x.values.end());
+  };
+  std::vector<Local> local(kBatch * kHeads * kQueries * kKeys);
+  const auto local_at = [&](int64_t head, int64_t i, int64_t j) -> Local& {
+    return local[static_cast<size_t>((head * kQueries + i) * kKeys + j)];
+  };
   std::vector<std::vector<double>> want_operands;
   for (const auto& each : operands) want_operands.emplace_back(each->values.size());
-  double worst_out = 0;
-  for (int64_t b = 0; b < kBatch; ++b)
-    for (int64_t h = 0; h < kHeads; ++h)
-      for (int64_t i = 0; i < kQueries; ++i) {
-        const size_t q_row = static_cast<size_t>(((b * kHeads + h) * kQueries + i) * kWidth);
-        const auto k_row = [&](int64_t j) {
-          return static_cast<size_t>(((b * kKeyHeads + h / 2) * kKeys + j) * kWidth);
-        };
-        std::vector<Local> local;
-        std::vector<double> weights;
-        double largest = -kInfinity, total = 0;
-        for (int64_t j = 0; j < kKeys; ++j) {
-          double score = 0;
-          for (size_t c = 0; c < kWidth; ++c)
-            score += double{q.values[q_row + c]} * k.values[k_row(j) + c];
-          std::vector<double> at;
-          for (const auto& each : operands) at.push_back(each->values[each->at(b, h, i, j)]);
-          local.push_back(test.formula(scale * score, b, h, i, j, at));
-          largest = std::max(largest, local.back().value);
-        }
-        for (const Local& each : local) {
-          weights.push_back(each.value == -kInfinity ? 0 : std::exp(each.value - largest));
-          total += weights.back();
-        }
-        double dot = 0;
-        std::vector<double> d_weights;
-        for (size_t j = 0; j < weights.size(); ++j) {
-          if (total > 0) weights[j] /= total;
-          double sum = 0;
-          for (size_t c = 0; c < kWidth; ++c)
-            sum += double{d_out.values[q_row + c]} * v.values[k_row(static_cast<int64_t>(j)) + c];
-          d_weights.push_back(sum);
-          dot += weights[j] * sum;
-        }
-        for (size_t c = 0; c < kWidth; ++c) {
-          double want = 0;
-          for (size_t j = 0; j < weights.size(); ++j)
-            want += weights[j] * v.values[k_row(static_cast<int64_t>(j)) + c];
-          const double error = std::fabs(want - out.values[q_row + c]);
-          worst_out = error <= worst_out ? worst_out : error;
-        }
-        for (size_t j = 0; j < weights.size(); ++j) {
-          const double d_value = weights[j] * (d_weights[j] - dot);
-          const size_t row = k_row(static_cast<int64_t>(j));
-          for (size_t c = 0; c < kWidth; ++c) {
-            want_q[q_row + c] += scale * local[j].d_score * d_value * k.values[row + c];
-            want_k[row + c] += scale * local[j].d_score * d_value * q.values[q_row + c];
-            want_v[row + c] += weights[j] * d_out.values[q_row + c];
-          }
-          for (size_t o = 0; o < operands.size(); ++o)
-            want_operands[o][operands[o]->at(b, h, i, static_cast<int64_t>(j))] +=
-                d_value * local[j].d_operands[o];
-        }
-      }
-  EXPECT_LT(worst_out, 2e-5);
-  const auto expect_close = [](const std::vector<float>& got, const std::vector<double>& want,
-                               const std::string& name) {
-    double worst = 0, largest = 1;
-    for (size_t i = 0; i < got.size(); ++i) {
-      const double error = std::fabs(got[i] - want[i]);
-      worst = error <= worst ? worst : error;
-      largest = std::max(largest, std::fabs(want[i]));
-    }
-    EXPECT_LT(worst, 3e-5 * largest) << name;
+  const ScoreFunction formula = {
+      [&](int64_t head, int64_t i, int64_t j, double score) {
+        const int64_t b = head / kHeads, h = head % kHeads;
+        std::vector<double> at;
+        for (const auto& each : operands) at.push_back(each->values[each->at(b, h, i, j)]);
+        return (local_at(head, i, j) = test.formula(score, b, h, i, j, at)).value;
+      },
+      [&](int64_t head, int64_t i, int64_t j, double d_value) {
+        const Local& here = local_at(head, i, j);
+        for (size_t o = 0; o < here.d_operands.size(); ++o)
+          want_operands[o][operands[o]->at(head / kHeads, head % kHeads, i, j)] +=
+              d_value * here.d_operands[o];
+        return d_value * here.d_score;
+      }};
+  const auto want = attend<double>(
+      {.batch = kBatch,
+       .heads = kHeads,
+       .key_heads = kKeyHeads,
+       .queries = kQueries,
+       .keys = kKeys,
+       .head_dim = kWidth},
+      {doubles(q), doubles(k), doubles(v), doubles(d_out)}, [](double x) { return x; }, formula);
+  EXPECT_LT(distance(doubles(out), want.out), 2e-5);
+  const auto expect_close = [&](const Floats& got, const std::vector<double>& wanted) {
+    EXPECT_LT(distance(doubles(got), wanted), 3e-5 * std::max(1.0, largest(wanted)));
   };
-  expect_close(d_q.values, want_q, "d_q");
-  expect_close(d_k.values, want_k, "d_k");
-  expect_close(d_v.values, want_v, "d_v");
-  for (size_t o = 0; o < operands.size(); ++o)
-    expect_close(d_operands[o]->values, want_operands[o], "d_operands " + std::to_string(o));
+  expect_close(d_q, want.d_q);
+  expect_close(d_k, want.d_k);
+  expect_close(d_v, want.d_v);
+  for (size_t o = 0; o < operands.size(); ++o) expect_close(*d_operands[o], want_operands[o]);
 }
 
 constexpr int kCap = 3;

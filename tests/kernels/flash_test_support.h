@@ -134,10 +134,21 @@ struct Results {
   std::vector<double> out, log_sum_exp, d_q, d_k, d_v;
 };
 
+// What is made of the score of query i and key j of a head, counted over the batch; and the
+// gradient of the score from that of the result.
+template <class Value, class Gradient>
+struct ScoreFunction {
+  Value value;
+  Gradient d_score;
+};
+inline constexpr auto kSame = [](int64_t, int64_t, int64_t, double x) { return x; };
+inline constexpr ScoreFunction kPlainScores = {kSame, kSame};
+
 // The textbook: scores, softmax, products, one matrix per head. `Real` accumulates, and `round`
 // stands for writing a matrix of the dtype to memory.
-template <class Real, class Round>
-Results attend(const Config& config, const Inputs& in, Round round) {
+template <class Real, class Round, class Function = decltype(kPlainScores)>
+Results attend(const Config& config, const Inputs& in, Round round,
+               const Function& function = kPlainScores) {
   const auto size = [](int64_t n) { return static_cast<size_t>(n); };
   const int64_t d = config.head_dim, group = config.heads / config.key_heads;
   const auto scale = static_cast<Real>(scale_of(config));
@@ -159,16 +170,18 @@ Results attend(const Config& config, const Inputs& in, Round round) {
       const double* q = in.q.data() + row * size(d);
       const double* d_out = in.d_out.data() + row * size(d);
       std::vector<Real> weights(size(config.keys), 0);
-      Real largest = -std::numeric_limits<Real>::infinity(), normalizer = 0;
+      constexpr Real kHidden = -std::numeric_limits<Real>::infinity();
+      Real largest = kHidden, normalizer = 0;
       for (int64_t j = 0; j < config.keys; ++j) {
         if (!may_see(config, i, j)) continue;
-        weights[size(j)] =
-            static_cast<Real>(round(round(dot(q, in.k.data() + key_base + size(j * d))) * scale));
+        weights[size(j)] = static_cast<Real>(function.value(
+            bh, i, j, round(round(dot(q, in.k.data() + key_base + size(j * d))) * scale)));
         largest = std::max(largest, weights[size(j)]);
       }
       for (int64_t j = 0; j < config.keys; ++j)
         if (may_see(config, i, j))
-          normalizer += weights[size(j)] = std::exp(weights[size(j)] - largest);
+          normalizer += weights[size(j)] =
+              weights[size(j)] == kHidden ? 0 : std::exp(weights[size(j)] - largest);
       if (normalizer == 0) continue;
       result.log_sum_exp[row] = largest + std::log(normalizer);
       std::vector<Real> out(size(d), 0), d_q(size(d), 0), d_weights(size(config.keys), 0);
@@ -188,8 +201,9 @@ Results attend(const Config& config, const Inputs& in, Round round) {
       for (int64_t j = 0; j < config.keys; ++j) {
         if (!may_see(config, i, j)) continue;
         const size_t key = key_base + size(j * d);
-        const auto d_score = static_cast<Real>(round(
-            static_cast<Real>(round(weights[size(j)] * (d_weights[size(j)] - delta))) * scale));
+        const double d_value = round(weights[size(j)] * (d_weights[size(j)] - delta));
+        const auto d_score = static_cast<Real>(
+            round(static_cast<Real>(function.d_score(bh, i, j, d_value)) * scale));
         for (size_t c = 0; c < size(d); ++c) {
           d_q[c] += d_score * static_cast<Real>(in.k[key + c]);
           d_k[key + c] += d_score * static_cast<Real>(q[c]);
