@@ -14,6 +14,7 @@
 #include "report/page/rows.h"
 #include "report/page/sections.h"
 #include "studies/roofline/tables.h"
+#include "support/expect.h"
 
 namespace ridgeline {
 namespace {
@@ -113,8 +114,7 @@ TEST(Roofline, ARowThatItsStudyHeldAgainstLoadsIsHeldAgainstThemEverywhere) {
   EXPECT_EQ(bound_words(context.dots[0]), "memory (62 % of the memory roof of loads)");
   EXPECT_EQ(bound_words(context.dots[1]), "its own code (25 % of the memory roof)");
   const ReportSection section = roofline_section(context);
-  EXPECT_NE(section.certainty.why.find("Memory: 10 GB/s; of loads alone 4, for a decoder layer"),
-            std::string::npos)
+  EXPECT_HAS(section.certainty.why, "Memory: 10 GB/s; of loads alone 4, for a decoder layer")
       << section.certainty.why << ": both are named in one place";
   std::set<std::string> labels;
   for (const ChartSeries& series : section.views.at(0).charts.at(0).series)
@@ -186,7 +186,7 @@ TEST(Roofline, APointWithoutAPlaceGoesToTheEdgeOfThePlot) {
   for (const double odd : {0.0, 5e-324, 1e308, kInfinity, std::nan("")}) {
     RooflinePoint point = placed(op(1e9, 10'000'000, 1));
     point.intensity = point.rate = odd;
-    EXPECT_NE(roofline_plot(roofline, "fp32", std::vector{point}).find('A'), std::string::npos);
+    EXPECT_HAS(roofline_plot(roofline, "fp32", std::vector{point}), "A");
   }
 }
 
@@ -238,10 +238,10 @@ TEST(Roofline, ThreadsAndInstructionSetsHaveRoofsOfTheirOwn) {
 
 TEST(Roofline, CachesAreNoReasonForMoreThanTheArithmeticOfTheProbe) {
   const std::string memory = sentence(placed(op(10e6, 10'000'000, 0.5e-3)));
-  EXPECT_NE(memory.find("cache"), std::string::npos) << memory;
+  EXPECT_HAS(memory, "cache");
   const std::string compute = sentence(placed(op(1e9, 10'000'000, 5e-3)));
-  EXPECT_NE(compute.find("200 %"), std::string::npos) << compute;
-  EXPECT_EQ(compute.find("cache"), std::string::npos) << compute;
+  EXPECT_HAS(compute, "200 %");
+  EXPECT_LACKS(compute, "cache");
 }
 
 TEST(Roofline, LowIntensityIsBoundByMemoryHighByArithmetic) {
@@ -276,9 +276,8 @@ TEST(Roofline, SentencesNameTheBoundAndWhatHelps) {
             std::string::npos);
   EXPECT_NE(said(op(1e9, 10'000'000, 1, "gemm", "naive")).find("tiles"), std::string::npos);
   EXPECT_NE(said(op(1e9, 10'000'000, 10.5e-3)).find("fewer FLOPs"), std::string::npos);
-  EXPECT_NE(said(op(1e3, 5'000, 5e-6)).find("to start it"), std::string::npos);
-  EXPECT_NE(said(op(10e6, 10'000'000, 0.5e-3)).find("200 %"), std::string::npos)
-      << "above the roof is said, not hidden";
+  EXPECT_HAS(said(op(1e3, 5'000, 5e-6)), "to start it");
+  EXPECT_HAS(said(op(10e6, 10'000'000, 0.5e-3)), "200 %") << "above the roof is said, not hidden";
 }
 
 // The roof explains half of the 8 us of the first op, and a tenth of the second.
@@ -286,9 +285,7 @@ TEST(Roofline, OnlyWhatItsRoofDoesNotExplainIsBlamedOnTheStart) {
   EXPECT_EQ(placed(op(200e3, 200'000, 8e-6)).bound, Bound::memory);
   const Record call = op(40e3, 40'000, 8e-6);
   EXPECT_EQ(placed(call).bound, Bound::overhead);
-  EXPECT_NE(sentence(placed(call)).find("8.0 us, of which its roof explains 10 %"),
-            std::string::npos)
-      << sentence(placed(call));
+  EXPECT_HAS(sentence(placed(call)), "8.0 us, of which its roof explains 10 %");
 }
 
 TEST(Roofline, AdviceIsOfTheDevice) {
@@ -302,25 +299,23 @@ TEST(Roofline, AdviceIsOfTheDevice) {
                          {op(10e6, 10'000'000, 1, "gemm", "naive"), "neighbouring threads"}}) {
     const RooflinePoint point = placed(each.record);
     const std::string on_cpu = sentence(point);
-    EXPECT_EQ(on_cpu.find(each.only_on_gpus), std::string::npos) << on_cpu;
+    EXPECT_LACKS(on_cpu, each.only_on_gpus);
     each.record.device = "cuda";
-    EXPECT_NE(sentence(point).find(each.only_on_gpus), std::string::npos) << sentence(point);
+    EXPECT_HAS(sentence(point), each.only_on_gpus);
   }
 }
 
 TEST(Roofline, CloseToTheRoofSaysWhatTuningCanStillSave) {
   const std::string close = sentence(placed(op(1e9, 10'000'000, 1e-2 / 0.72)));
-  EXPECT_NE(close.find("reaches 72 % of it, so tuning saves at most 28 % of its time"),
-            std::string::npos)
-      << close;
-  EXPECT_EQ(close.find("only"), std::string::npos) << close;
+  EXPECT_HAS(close, "reaches 72 % of it, so tuning saves at most 28 % of its time");
+  EXPECT_LACKS(close, "only");
 }
 
 TEST(Roofline, NaiveAttentionIsPointedToFlashHoweverFarItIs) {
   for (const char* study : {"attention", "kernel"})
     for (const double seconds : {1.1e-3, 1e-2}) {
       const std::string text = sentence(placed(op(10e6, 10'000'000, seconds, study, "naive")));
-      EXPECT_NE(text.find("flash never stores"), std::string::npos) << text;
+      EXPECT_HAS(text, "flash never stores");
     }
 }
 
@@ -349,10 +344,9 @@ TEST(Roofline, Fp32ByThreeNarrowProductsHasACeilingOfItsOwn) {
   EXPECT_EQ(point.path, "fp32 by 3 fp16 products");
   EXPECT_DOUBLE_EQ(point.ceiling, 230e12);
   EXPECT_NEAR(point.share, 0.4, 1e-9);
-  EXPECT_NE(sentence(point).find("forward in fp32 by 3 fp16 products"), std::string::npos);
-  EXPECT_EQ(sentence(point).find("disturbed"), std::string::npos) << sentence(point);
-  EXPECT_NE(roofline_plot(roofline, point.path, {&point, 1}).find("fp32 by 3 fp16 products of"),
-            std::string::npos);
+  EXPECT_HAS(sentence(point), "forward in fp32 by 3 fp16 products");
+  EXPECT_LACKS(sentence(point), "disturbed");
+  EXPECT_HAS(roofline_plot(roofline, point.path, {&point, 1}), "fp32 by 3 fp16 products of");
   EXPECT_EQ(roofline_points({&point, 1}).columns[3], "dtype") << "known to scripts";
   EXPECT_EQ(roofline_points({&point, 1}).rows[0][3], "fp32");
 }
@@ -367,10 +361,9 @@ TEST(Roofline, OlderRecordsSayThatTheirArithmeticIsNotKnown) {
   EXPECT_EQ(point.path, "fp32");
   EXPECT_FALSE(point.path_is_known);
   const std::string text = sentence(point);
-  EXPECT_NE(text.find("180 % of what the probe reached: its record does not say which arithmetic "
-                      "ran, and another has a higher ceiling, or the probe was disturbed"),
-            std::string::npos)
-      << text;
+  EXPECT_HAS(text,
+             "180 % of what the probe reached: its record does not say which arithmetic "
+             "ran, and another has a higher ceiling, or the probe was disturbed");
 }
 
 TEST(Roofline, DamagedRecordsAreNoCeilingsAndNoPoints) {
@@ -403,7 +396,7 @@ TEST(RooflineReport, PlotAndTablesShowEveryPoint) {
   const std::vector<RooflinePoint> points = place(ops, roofline);
   const std::string plot = roofline_plot(roofline, "fp32", points);
   for (const char* part : {"A library", "B library", "ridge 10", "/", "-"})
-    EXPECT_NE(plot.find(part), std::string::npos) << part << '\n' << plot;
+    EXPECT_HAS(plot, part) << part << '\n' << plot;
   EXPECT_EQ(roofline_plot(roofline, "bf16", points), "");
   EXPECT_EQ(roofline_points(points).rows.size(), 2u);
   EXPECT_EQ(compute_ceilings(roofline).rows.size(), 1u);
@@ -514,33 +507,31 @@ TEST(RooflineReport, ThePageNamesThePathAndItsRoof) {
   EXPECT_EQ(line.group, "fp32 by 3 fp16 products");
   std::string summary;
   for (const std::string& each : summary_sentences(context)) summary += each + "\n";
-  EXPECT_NE(summary.find("40 % of what the machine allows at its intensity (fp32 by 3 fp16 "
-                         "products)"),
-            std::string::npos)
-      << summary;
-  EXPECT_EQ(summary.find("Ceilings:"), std::string::npos) << summary;
+  EXPECT_HAS(summary,
+             "40 % of what the machine allows at its intensity (fp32 by 3 fp16 "
+             "products)");
+  EXPECT_LACKS(summary, "Ceilings:");
 
   input.records.back().metrics.reset();
   const ReportContext older = report_context(input);
   summary.clear();
   for (const std::string& each : summary_sentences(older)) summary += each + "\n";
-  EXPECT_NE(summary.find("Ceilings: 1 timing ran faster than the ceiling of their dtype, and their "
-                         "records do not say which arithmetic ran"),
-            std::string::npos)
-      << summary;
-  EXPECT_EQ(summary.find("measure those again"), std::string::npos) << summary;
-  EXPECT_NE(roofline_section(older).sentences.at(0).find("1 dot is held against the ceiling of the "
-                                                         "dtype"),
-            std::string::npos);
+  EXPECT_HAS(summary,
+             "Ceilings: 1 timing ran faster than the ceiling of their dtype, and their "
+             "records do not say which arithmetic ran");
+  EXPECT_LACKS(summary, "measure those again");
+  EXPECT_HAS(roofline_section(older).sentences.at(0),
+             "1 dot is held against the ceiling of the "
+             "dtype");
 }
 
 TEST(RooflineReport, PassesAboveTheirCeilingAreNotWithoutOne) {
   ReportInput input{.records = ceilings()};
   input.records.push_back(op(10e6, 10'000'000, 1e-7));
   const std::string above = roofline_section(report_context(input)).answer;
-  EXPECT_NE(above.find("1 measured pass of"), std::string::npos) << above;
-  EXPECT_NE(above.find("with a known ceiling runs above it."), std::string::npos) << above;
-  EXPECT_EQ(above.find("no ceiling"), std::string::npos) << above;
+  EXPECT_HAS(above, "1 measured pass of");
+  EXPECT_HAS(above, "with a known ceiling runs above it.");
+  EXPECT_LACKS(above, "no ceiling");
 }
 
 // Without dots that memory bounds there is no advice for them.
@@ -554,21 +545,18 @@ TEST(RooflineReport, AdvisesFewerBytesOnlyWhereMemoryBounds) {
   };
   const Record by_memory = op(10e6, 10'000'000, 2e-3), by_compute = op(1e9, 10'000'000, 20e-3),
                by_start = op(1e3, 5'000, 5e-6);
-  EXPECT_NE(said({by_compute, by_compute}).find("Of 2 dots, 2 are bound by arithmetic."),
-            std::string::npos)
-      << said({by_compute, by_compute});
+  EXPECT_HAS(said({by_compute, by_compute}), "Of 2 dots, 2 are bound by arithmetic.");
   const std::string all = said({by_compute, by_memory, by_memory, by_start});
-  EXPECT_NE(all.find("Of 4 dots, 2 are bound by memory, where fewer bytes would help (fusion, "
-                     "narrower dtypes), 1 by arithmetic, 1 by their start (below 10 us), likely."),
-            std::string::npos)
-      << all;
+  EXPECT_HAS(all,
+             "Of 4 dots, 2 are bound by memory, where fewer bytes would help (fusion, "
+             "narrower dtypes), 1 by arithmetic, 1 by their start (below 10 us), likely.");
 }
 
 // Tables of studies count FLOPs by convention, so that a row has another figure there.
 TEST(RooflineReport, SaysThatItsFlopsAreThoseDone) {
   const Table table = roofline_points({});
   EXPECT_EQ(std::count(table.columns.begin(), table.columns.end(), "GFLOP/s"), 0);
-  EXPECT_NE(table.title.find("by convention"), std::string::npos) << table.title;
+  EXPECT_HAS(table.title, "by convention");
 }
 
 TEST(RooflineReport, TheSpecTableHasTheLabsGpus) {

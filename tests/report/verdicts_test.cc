@@ -50,7 +50,7 @@ TEST(Verdicts, AnUnclearOneCarriesTheReasonOfTheEngine) {
   }
   Record failed = row("flash", 1);
   failed.status = Status::oom;
-  EXPECT_NE(verdict_between(base, failed, "forward").reason.find("OOM"), std::string::npos);
+  EXPECT_HAS(verdict_between(base, failed, "forward").reason, "OOM");
   EXPECT_EQ(verdict_between(base, next, "no such phase").reason, "not measured on both sides");
 }
 
@@ -130,7 +130,7 @@ TEST(SpeedupWords, NameTheMeanTheRangeAndWhatIsUndecided) {
             "at S 1)");
   speedup.add(&slow, &few, "forward", "S 3");
   EXPECT_TRUE(speedup.mostly_decided());
-  EXPECT_NE(speedup.words().find("over 3 sizes, 1 of them undecided;"), std::string::npos);
+  EXPECT_HAS(speedup.words(), "over 3 sizes, 1 of them undecided;");
   speedup.add(&slow, &few, "forward", "S 4");
   EXPECT_FALSE(speedup.mostly_decided());
   EXPECT_EQ(

@@ -23,7 +23,7 @@ TEST(BusyTime, IsTheMedianOfThePassesThatTell) {
   add_busy_times({forward_of({std::nullopt, 4.0, 5.0, 9.0})}, record);
   EXPECT_EQ((*record.metrics)["forward"]["busy_ms"], 5.0);
   EXPECT_EQ((*record.metrics)["forward"]["host_bound"], true);
-  EXPECT_NE((*record.metrics)["busy_is"].get<std::string>().find("80 %"), std::string::npos);
+  EXPECT_HAS((*record.metrics)["busy_is"].get<std::string>(), "80 %");
 }
 
 TEST(BusyTime, NearTheWallTimeIsNotHostBound) {

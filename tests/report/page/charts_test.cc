@@ -90,7 +90,7 @@ TEST(ReportCharts, BarsBeginAtZeroOfALinearAxisAndAxesSayWhatIsBetter) {
     }
     EXPECT_NE(chart.y.better, Better::neither) << chart.id;
     EXPECT_FALSE(chart.y.label.empty()) << chart.id;
-    EXPECT_NE(to_svg(chart).find("is better)"), std::string::npos) << chart.id;
+    EXPECT_HAS(to_svg(chart), "is better)") << chart.id;
   });
   EXPECT_GE(charts, 10);
 }
@@ -121,7 +121,7 @@ TEST(ReportCharts, OneSampleHasNoInterval) {
   const auto point = timed_point(1, record, "forward");
   ASSERT_TRUE(point);
   EXPECT_FALSE(point->has_interval());
-  EXPECT_EQ(to_svg({.series = {{.points = {*point}}}}).find("class=\"w\""), std::string::npos);
+  EXPECT_LACKS(to_svg({.series = {{.points = {*point}}}}), "class=\"w\"");
 }
 
 TEST(ReportCharts, ALineOnAnotherOneIsDashedAndNamed) {
@@ -138,8 +138,8 @@ TEST(ReportCharts, ALineOnAnotherOneIsDashedAndNamed) {
   EXPECT_FALSE(chart.series[0].dashed);
   EXPECT_TRUE(chart.series[1].dashed);
   EXPECT_FALSE(chart.series[2].dashed);
-  EXPECT_NE(chart.description.find("b lies on a"), std::string::npos) << chart.description;
-  EXPECT_NE(to_svg(chart).find("stroke-dasharray=\"8 6\""), std::string::npos);
+  EXPECT_HAS(chart.description, "b lies on a");
+  EXPECT_HAS(to_svg(chart), "stroke-dasharray=\"8 6\"");
 }
 
 // Goes rung by rung from the lowest to the highest, in time, launches and memory.
@@ -147,14 +147,12 @@ TEST(ReportCharts, TheLadderIsAWaterfallThatAddsUp) {
   const ReportDocument document = charts_report(both_studies());
   const auto model = std::ranges::find(document.sections, "model", &ReportSection::id);
   ASSERT_NE(model, document.sections.end());
-  EXPECT_NE(
-      model->answer.find(
-          "compiled takes 6.00 ms for a full training step where vanilla takes "
-          "20.0 ms, 3.33x as fast; step by step, fusion 1.67x as fast, then flash attention 1.08x "
-          "slower (undecided), then launch graph 2.17x as fast. Launches go from 900 to "
-          "1 and memory to 25 %."),
-      std::string::npos)
-      << model->answer;
+  EXPECT_HAS(
+      model->answer,
+      "compiled takes 6.00 ms for a full training step where vanilla takes "
+      "20.0 ms, 3.33x as fast; step by step, fusion 1.67x as fast, then flash attention 1.08x "
+      "slower (undecided), then launch graph 2.17x as fast. Launches go from 900 to "
+      "1 and memory to 25 %.");
   const ReportView& view = model->views.at(0);
   ASSERT_EQ(view.pictures, 3u);
   for (size_t i = 0; i < 3; ++i) {
@@ -197,9 +195,7 @@ TEST(ReportCharts, TheLadderOfACpuHasNoLaunchGraph) {
   const auto model = std::ranges::find(document.sections, "model", &ReportSection::id);
   EXPECT_EQ(model->views.at(0).charts.at(0).categories,
             (std::vector<std::string>{"vanilla", "fusion", "flash attention", "flash"}));
-  EXPECT_NE(model->answer.find("A CPU has no launch graph: compiled is flash again, here 6.00 ms."),
-            std::string::npos)
-      << model->answer;
+  EXPECT_HAS(model->answer, "A CPU has no launch graph: compiled is flash again, here 6.00 ms.");
 }
 
 // The section says what bounds the work in words, and row by row.
@@ -211,10 +207,8 @@ TEST(ReportCharts, TheRooflineSaysWhatBoundsAttention) {
   }
   const ReportDocument document = charts_report(records);
   const ReportSection& roofline = document.sections.front();
-  EXPECT_NE(roofline.answer.find(" Attention forward at S 4096 is bound by "), std::string::npos)
-      << roofline.answer;
-  for (const char* name : {"naive ", "flash "})
-    EXPECT_NE(roofline.answer.find(name), std::string::npos) << roofline.answer;
+  EXPECT_HAS(roofline.answer, " Attention forward at S 4096 is bound by ");
+  for (const char* name : {"naive ", "flash "}) EXPECT_HAS(roofline.answer, name);
   EXPECT_EQ(std::ranges::count(roofline.terms, "roof", &Term::word), 1);
   const auto table =
       std::ranges::find(roofline.tables, "What bounds each pass", &ReportTable::title);
@@ -264,7 +258,7 @@ TEST(ReportSections, CertaintyIsWhatTheEngineDecided) {
   for (size_t i = 1; i < 3; ++i)
     records[i].series = {series_of("forward", {2, 2}), series_of("backward", {4, 4})};
   EXPECT_EQ(level().level, Certainty::Level::undecided) << level().why;
-  EXPECT_NE(level().why.find("too few samples"), std::string::npos) << level().why;
+  EXPECT_HAS(level().why, "too few samples");
 }
 
 // An implementation that runs alone is not compared.
@@ -319,14 +313,13 @@ TEST(ReportSections, AComparisonNamesItsPairAndNothingComparedIsNotDecided) {
   input.sides = {{.name = "empty.jsonl against before.jsonl"}};
   const ReportSection nothing = comparison_section(report_context(input));
   EXPECT_EQ(nothing.answer, "");
-  EXPECT_EQ(nothing.sentences.at(0).find("decided"), std::string::npos);
+  EXPECT_LACKS(nothing.sentences.at(0), "decided");
   input.sides = {side};
-  EXPECT_EQ(comparison_section(report_context(input)).answer.find("after.jsonl"),
-            std::string::npos);
+  EXPECT_LACKS(comparison_section(report_context(input)).answer, "after.jsonl");
   input.sides = {side, side};
   input.sides[1].name = "later.jsonl against before.jsonl";
   const std::string answer = comparison_section(report_context(input)).answer;
-  EXPECT_NE(answer.find(" (after.jsonl against before.jsonl) "), std::string::npos) << answer;
+  EXPECT_HAS(answer, " (after.jsonl against before.jsonl) ");
 }
 
 TEST(Densities, HaveAnAreaOfOne) {
@@ -359,8 +352,8 @@ TEST(History, ACommitThatChangesAVerdictIsNamed) {
   }
   const ReportDocument document = history_report({.records = records});
   const ReportSection& section = document.sections.at(0);
-  EXPECT_NE(section.answer.find("1 change in 4 savings"), std::string::npos) << section.answer;
-  EXPECT_NE(section.answer.find("SLOWER at commit3"), std::string::npos) << section.answer;
+  EXPECT_HAS(section.answer, "1 change in 4 savings");
+  EXPECT_HAS(section.answer, "SLOWER at commit3");
   const Chart& chart = section.views.at(0).charts.at(0);
   EXPECT_EQ(chart.series.at(0).points.size(), 4u);
   ASSERT_EQ(chart.series.at(1).points.size(), 1u);
@@ -369,7 +362,7 @@ TEST(History, ACommitThatChangesAVerdictIsNamed) {
   EXPECT_TRUE(changed.ends_with(", SLOWER than the one before (3.000x slower)")) << changed;
   const std::string& same = chart.series[0].points[3].text;
   EXPECT_TRUE(same.ends_with(", the SAME as the one before (1.000x)")) << same;
-  EXPECT_NE(to_svg(chart).find("SLOWER 3.00x slower"), std::string::npos);
+  EXPECT_HAS(to_svg(chart), "SLOWER 3.00x slower");
 }
 
 TEST(History, AnUnclearPointIsNotComparedWithAThan) {
@@ -393,7 +386,7 @@ TEST(History, OneSavingDecidesNothing) {
   const ReportDocument document = history_report({.records = records});
   const Certainty& certainty = document.sections.at(0).certainty;
   EXPECT_EQ(certainty.level, Certainty::Level::measured) << certainty.why;
-  EXPECT_EQ(certainty.why.find("0 of 0"), std::string::npos) << certainty.why;
+  EXPECT_LACKS(certainty.why, "0 of 0");
 }
 
 // With many studies, the first answers and the one on trust are shown, the others folded.
@@ -436,7 +429,7 @@ TEST(SvgChart, OfATimelineAFewNamesAreDrawn) {
   for (int i = 0; i < 20; ++i) names += svg.find(fmt::format(">tensor{}<", i)) != svg.npos ? 1 : 0;
   EXPECT_GE(names, 2u);
   EXPECT_LE(names, 8u);
-  EXPECT_NE(svg.find(">tensor19<"), std::string::npos) << "that of the peak";
+  EXPECT_HAS(svg, ">tensor19<") << "that of the peak";
 }
 
 // The axis does not cross names above their rows, as on a phone.
@@ -462,13 +455,12 @@ TEST(Story, FitsAScreenWhateverTheWidth) {
   for (const size_t width : {40, 80, 120, 400}) {
     const std::string text = story_text(document, width);
     EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 20) << text;
-    EXPECT_NE(text.find("Which attention is the fastest at which"), std::string::npos);
-    EXPECT_NE(text.find("How far can these figures be trusted?"), std::string::npos) << text;
-    EXPECT_EQ(text.find("..."), std::string::npos) << "sentences are whole: " << text;
+    EXPECT_HAS(text, "Which attention is the fastest at which");
+    EXPECT_HAS(text, "How far can these figures be trusted?");
+    EXPECT_LACKS(text, "...") << "sentences are whole: " << text;
     std::string words = text;  // without line breaks
     for (size_t at; (at = words.find("\n  ")) != std::string::npos;) words.replace(at, 3, " ");
-    EXPECT_NE(words.find("Use flash at every length compared here. [decided]"), std::string::npos)
-        << text;
+    EXPECT_HAS(words, "Use flash at every length compared here. [decided]") << text;
     for (size_t at = 0; at < text.size();) {
       const size_t end = text.find('\n', at);
       if (text[at] == ' ') {

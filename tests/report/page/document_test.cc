@@ -77,12 +77,11 @@ TEST(Report, SaysWhoWinsByHowMuchAndWhatToDo) {
                              .forward_ms = 20,
                              .backward_ms = 40})}});
   const std::string text = all_of(document.summary);
-  EXPECT_NE(text.find("use naive at S 256, and flash at S 1024."), std::string::npos) << text;
-  EXPECT_NE(text.find("of 2 sizes: flash at 1 and naive at 1"), std::string::npos) << text;
-  EXPECT_NE(text.find("2.00x as fast (geometric mean over 2 sizes; from 2.00x slower at S 256 to "
-                      "8.00x as fast at S 1024)"),
-            std::string::npos)
-      << text;
+  EXPECT_HAS(text, "use naive at S 256, and flash at S 1024.");
+  EXPECT_HAS(text, "of 2 sizes: flash at 1 and naive at 1");
+  EXPECT_HAS(text,
+             "2.00x as fast (geometric mean over 2 sizes; from 2.00x slower at S 256 to "
+             "8.00x as fast at S 1024)");
 }
 
 TEST(Report, WhatTheEngineDoesNotDecideHasNoWinner) {
@@ -92,9 +91,8 @@ TEST(Report, WhatTheEngineDoesNotDecideHasNoWinner) {
   for (Record& record : records) record.merged_runs = 7;
   const ReportDocument document = report_of({.records = records});
   const std::string text = all_of(document.summary);
-  EXPECT_NE(text.find("fastest forward, of 1 sizes: several as fast at 1"), std::string::npos)
-      << text;
-  EXPECT_NE(text.find("flash is as fast (1.00x, S 256)"), std::string::npos) << text;
+  EXPECT_HAS(text, "fastest forward, of 1 sizes: several as fast at 1");
+  EXPECT_HAS(text, "flash is as fast (1.00x, S 256)");
 }
 
 // Returns the sentence with the advice, or an empty string.
@@ -143,7 +141,7 @@ TEST(Report, AdvisesOneForEveryLengthOnlyIfItIsNeverBeaten) {
   // Phases disagree.
   std::vector<Record> phases = naive_and_flash(256, 64, 2);
   phases[1].series[0] = series_of("forward", std::vector<double>(9, 5));
-  EXPECT_NE(what_to_do(phases).find("no implementation wins everywhere"), std::string::npos);
+  EXPECT_HAS(what_to_do(phases), "no implementation wins everywhere");
   EXPECT_EQ(what_to_do(naive_and_flash(256, 64, 1)), "") << "nothing is known, nothing is advised";
 }
 
@@ -186,12 +184,12 @@ TEST(Report, TheFastestIsFasterThanEveryOther) {
   records.push_back(
       attention_record({.implementation = "compiled", .forward_ms = 5.01, .backward_ms = 30}));
   std::string text = all_of(report_of({.records = records}).summary);
-  EXPECT_EQ(text.find("is the fastest forward"), std::string::npos) << text;
-  EXPECT_NE(text.find("flash is the fastest backward at the one size"), std::string::npos) << text;
+  EXPECT_LACKS(text, "is the fastest forward");
+  EXPECT_HAS(text, "flash is the fastest backward at the one size");
   records.back() =
       attention_record({.implementation = "compiled", .forward_ms = 9, .backward_ms = 30});
   text = all_of(report_of({.records = records}).summary);
-  EXPECT_NE(text.find("flash is the fastest forward at the one size"), std::string::npos) << text;
+  EXPECT_HAS(text, "flash is the fastest forward at the one size");
 }
 
 // Fewer than six samples have no 95 % interval, however close they are.
@@ -208,7 +206,7 @@ TEST(Report, FewSamplesHaveNoWinner) {
                   std::string::npos,
               count == 6)
         << text;
-    EXPECT_EQ(text.find("too close"), std::string::npos) << text;
+    EXPECT_LACKS(text, "too close");
     EXPECT_EQ(what_to_do(records).empty(), count != 6) << text;
   }
 }
@@ -240,10 +238,9 @@ TEST(Report, SaysWhereMemoryEndsAndWhoStillRuns) {
   Record runs = attention_record({.implementation = "flash", .seq_len = 4096});
   runs.memory.peak = Bytes{5 << 20};
   const ReportDocument document = report_of({.records = {oom, runs}});
-  EXPECT_NE(all_of(document.summary)
-                .find("Memory ends for naive at S 4096, where it would need 3.00 GiB; "
-                      "flash runs there in 5.00 MiB."),
-            std::string::npos)
+  EXPECT_HAS(all_of(document.summary),
+             "Memory ends for naive at S 4096, where it would need 3.00 GiB; "
+             "flash runs there in 5.00 MiB.")
       << all_of(document.summary);
 }
 
@@ -254,26 +251,21 @@ TEST(Report, SaysWhoNeedsTheLeastMemoryAtTheLongestLength) {
     records.back().memory.peak = Bytes{int64_t{mebibytes} << 20};
   }
   std::string text = all_of(report_of({.records = records}).summary);
-  EXPECT_NE(text.find("At S 256 flash needs 2.00 MiB where naive needs 96.0 MiB: 48.0x less."),
-            std::string::npos)
-      << text;
+  EXPECT_HAS(text, "At S 256 flash needs 2.00 MiB where naive needs 96.0 MiB: 48.0x less.");
   records[0].memory.peak = Bytes{1 << 20};
   text = all_of(report_of({.records = records}).summary);
-  EXPECT_NE(text.find("At S 256 none needs less memory than naive: 1.00 MiB."), std::string::npos)
-      << text;
+  EXPECT_HAS(text, "At S 256 none needs less memory than naive: 1.00 MiB.");
 }
 
 TEST(Report, SaysWhatWasCheckedAndWhatWasNot) {
   std::vector<Record> records = naive_and_flash(256, 64, 0.5);
-  EXPECT_NE(all_of(report_of({.records = records}).summary)
-                .find("Checked: none of 2 measured rows, so nothing says"),
-            std::string::npos);
+  EXPECT_HAS(all_of(report_of({.records = records}).summary),
+             "Checked: none of 2 measured rows, so nothing says");
   records[0].verification = {true, "whole tensors", "fp64", {{"output", 1e-6, 4e-6}}};
   records.push_back(attention_record({.implementation = "fma"}));
   records.back().study = "roofline";  // a probe has no result to check
-  EXPECT_NE(all_of(report_of({.records = records}).summary)
-                .find("Checked: 1 of 2 measured rows; the largest error is 25 % of its tolerance."),
-            std::string::npos);
+  EXPECT_HAS(all_of(report_of({.records = records}).summary),
+             "Checked: 1 of 2 measured rows; the largest error is 25 % of its tolerance.");
 }
 
 // The category of a missing bar says why.
@@ -294,7 +286,7 @@ TEST(Report, BarsThatAreMissingHaveAReason) {
           if (chart.id.find("speedup") == std::string::npos) continue;
           ++charts;
           ASSERT_EQ(chart.categories.size(), 2u);
-          EXPECT_EQ(chart.categories[0].find("OOM"), std::string::npos) << chart.categories[0];
+          EXPECT_LACKS(chart.categories[0], "OOM");
           EXPECT_TRUE(chart.categories[1].ends_with(", naive OOM")) << chart.categories[1];
         }
     EXPECT_GT(charts, 0) << study;
@@ -398,7 +390,7 @@ TEST(Report, OfRowsMeasuredTwiceTheLaterOneCounts) {
     const ReportDocument document = report_of({.records = records});
     const Chart& chart = document.sections.front().views.front().charts.front();
     EXPECT_EQ(chart.series.front().points.front().y, 7);
-    EXPECT_NE(document.footer.find("1 row measured again later is not shown"), std::string::npos);
+    EXPECT_HAS(document.footer, "1 row measured again later is not shown");
   }
 }
 
@@ -407,12 +399,12 @@ TEST(Report, AllShapesHoldTheSameNumbers) {
   for (const int seq_len : {256, 512})
     records.push_back(attention_record({.seq_len = seq_len, .forward_ms = 1.25}));
   const ReportDocument document = report_of({.records = records});
-  EXPECT_NE(to_markdown(document).find("1.25 ms"), std::string::npos);
+  EXPECT_HAS(to_markdown(document), "1.25 ms");
   const Chart& chart = document.sections.front().views.front().charts.front();
   EXPECT_EQ(chart_table(chart).rows.size(), 2u);
   const std::string svg = to_svg(chart, "<caption>");
-  EXPECT_NE(svg.find("&lt;caption&gt;"), std::string::npos);
-  EXPECT_EQ(svg.find("nan"), std::string::npos);
+  EXPECT_HAS(svg, "&lt;caption&gt;");
+  EXPECT_LACKS(svg, "nan");
 }
 
 TEST(SvgChart, StepsHoldTheirLevelUntilTheNextPoint) {
@@ -421,12 +413,12 @@ TEST(SvgChart, StepsHoldTheirLevelUntilTheNextPoint) {
   chart.series = {{.name = "below", .mark = ChartSeries::Mark::area, .points = points},
                   {.name = "line", .mark = ChartSeries::Mark::steps, .points = points}};
   const std::string svg = to_svg(chart, "");
-  EXPECT_NE(svg.find("<polygon"), std::string::npos) << svg;
+  EXPECT_HAS(svg, "<polygon");
   const size_t line = svg.find("<polyline points=\"");
   ASSERT_NE(line, std::string::npos) << svg;
   const std::string text = svg.substr(line, svg.find('"', line + 18) - line);
   EXPECT_EQ(std::count(text.begin(), text.end(), ','), 5) << "two corners more than points" << text;
-  EXPECT_EQ(svg.find("<circle"), std::string::npos) << "no marks at points";
+  EXPECT_LACKS(svg, "<circle") << "no marks at points";
   EXPECT_EQ(chart_table(chart).rows.size(), 6u);
   chart.numbers = Table{.title = "few", .columns = {"moment"}, .rows = {{"the peak"}}};
   EXPECT_EQ(chart_table(chart).rows.size(), 1u);

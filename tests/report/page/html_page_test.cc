@@ -173,7 +173,7 @@ TEST(SlowReportInChromium, AnswersThePointerTheKeysAndTheSwitches) {
   const std::string forward = "#attention [data-view='0'] [data-chart=latency-forward] ";
   hover(browser, forward + "svg.wide g[data-name=flash] .p");
   EXPECT_EQ(tip(browser).find("flash: S 256, "), 0u) << tip(browser);
-  EXPECT_NE(tip(browser).find("within-run"), std::string::npos) << tip(browser);
+  EXPECT_HAS(tip(browser), "within-run");
   browser.hover(1, 1);
   EXPECT_EQ(tip(browser), "");
 
@@ -316,9 +316,9 @@ TEST(SlowReportInChromium, AComparisonNamesItsRowsToTheEnd) {
         "[...[...document.querySelectorAll('#verdicts [data-chart=changes] svg')].find((it) => "
         "it.getClientRects().length).querySelectorAll('text')].map((it) => it.textContent).join(' "
         "')");
-    EXPECT_NE(words.find("backward"), std::string::npos) << words;
-    EXPECT_EQ(words.find("..."), std::string::npos) << words;
-    EXPECT_NE(words.find("(higher is better)"), std::string::npos) << words;
+    EXPECT_HAS(words, "backward");
+    EXPECT_LACKS(words, "...");
+    EXPECT_HAS(words, "(higher is better)");
   }
 }
 
@@ -366,8 +366,7 @@ TEST(SlowReportInChromium, TimelinesZoomMoveAndFind) {
   browser.evaluate("document.querySelector('#step input').focus()");
   browser.press("Enter");
   EXPECT_NE(picture(), whole) << "the one that was found comes into sight";
-  EXPECT_NE(browser.evaluate("spoken.textContent").get<std::string>().find("softmax_kernel"),
-            std::string::npos);
+  EXPECT_HAS(browser.evaluate("spoken.textContent").get<std::string>(), "softmax_kernel");
   EXPECT_EQ(browser.errors, Texts{});
 }
 
@@ -594,7 +593,7 @@ TEST(SlowReportInChromium, HostileTextStaysText) {
 TEST(HtmlPage, ItsPolicyForbidsWhatDefaultsDoNot) {
   const std::string page = to_html({});
   for (const char* rule : {"default-src 'none'", "base-uri 'none'", "form-action 'none'"})
-    EXPECT_NE(page.find(rule), std::string::npos) << rule;
+    EXPECT_HAS(page, rule);
 }
 
 TEST(HtmlPage, NamesOfAMegabyteAreCut) {
@@ -652,7 +651,7 @@ TEST(HtmlEscape, LeavesNothingThatHtmlOrAScriptActsUpon) {
     EXPECT_EQ(html.find('\0'), std::string::npos);
     const std::string json = script_safe_json(Json(text).dump());
     EXPECT_EQ(json.find_first_of("<>&"), std::string::npos);
-    EXPECT_EQ(json.find("\xe2\x80\xa8"), std::string::npos);
+    EXPECT_LACKS(json, "\xe2\x80\xa8");
     EXPECT_EQ(Json::parse(json).get<std::string>(), text) << "the meaning is kept";
   }
 }

@@ -25,14 +25,14 @@ TEST(ComparisonSentences, CountInTheSingularAndInThePlural) {
   for (const char* part :
        {" 1 of the lines is in doubt, because of the machine.",
         "1 line has two modes:", "1 row or phase of the base is not in the new results,"})
-    EXPECT_NE(one.find(part), std::string::npos) << one;
+    EXPECT_HAS(one, part);
   comparison.missing.emplace_back("flash forward");
   comparison.rows[1].in_doubt = comparison.rows[1].two_modes = true;
   const std::string two = sentences(comparison);
   for (const char* part :
        {" 2 of the lines are in doubt, because of the machine.",
         "2 lines have two modes:", "2 rows or phases of the base are not in the new results,"})
-    EXPECT_NE(two.find(part), std::string::npos) << two;
+    EXPECT_HAS(two, part);
 }
 
 }  // namespace

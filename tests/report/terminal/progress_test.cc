@@ -1,4 +1,5 @@
 #include "report/terminal/progress.h"
+#include "support/expect.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -140,8 +141,8 @@ TEST(Progress, UsesColourOnlyIfAsked) {
   ProgressOptions options = colored.options();
   options.color = true;
   Progress(std::vector<double>{1}, options).begin(0, "a");
-  EXPECT_EQ(plain.out.str().find("\033[2m"), std::string::npos);
-  EXPECT_NE(colored.out.str().find("\033[2m"), std::string::npos);
+  EXPECT_LACKS(plain.out.str(), "\033[2m");
+  EXPECT_HAS(colored.out.str(), "\033[2m");
 }
 
 TEST(Progress, TakesItsLineAwayAtTheEnd) {

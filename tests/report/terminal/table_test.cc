@@ -28,15 +28,15 @@ TEST(TextTable, AlignsNumbersRightAndTextLeft) {
 TEST(TextTable, TextThatBeginsWithADigitIsNoNumber) {
   const std::string text = to_text(
       {.columns = {"a row and its name", "ms"}, .rows = {{"2.7B context=8 batch=4, b", "1"}}});
-  EXPECT_NE(text.find("\n2.7B context"), std::string::npos) << text;
+  EXPECT_HAS(text, "\n2.7B context");
   const std::string numbers = to_text({.columns = {"launches per step"}, .rows = {{"526 -> 111"}}});
-  EXPECT_NE(numbers.find("  526 -> 111\n"), std::string::npos) << numbers;
+  EXPECT_HAS(numbers, "  526 -> 111\n");
 }
 
 TEST(TextTable, ReasonsAreWholeOrStandBelowTheTable) {
   const std::string reason = "under 1 ms, measured apart, and no noise floor of it is stored here";
   const Table table{.columns = {"row", "note"}, .rows = {{"1", reason}, {"2", ""}, {"3", reason}}};
-  EXPECT_NE(to_text(table).find("  1  " + reason + "\n"), std::string::npos) << to_text(table);
+  EXPECT_HAS(to_text(table), "  1  " + reason + "\n");
   EXPECT_EQ(to_text(table, {.width = 71}),
             "row  note\n---  ----\n  1  [1]\n  2\n  3  [1]\n[1] " + reason + "\n");
 }
@@ -65,9 +65,9 @@ TEST(NarrowTable, GoesWithoutSpareColumnsAndSaysWhereTheyAre) {
   EXPECT_LE(widest_line(text), 25u) << text;
   std::string in_one_line = text;
   std::replace(in_one_line.begin(), in_one_line.end(), '\n', ' ');
-  EXPECT_NE(in_one_line.find("p99; "), std::string::npos) << "not p95, which fits: " << text;
-  EXPECT_NE(in_one_line.find("t.csv has"), std::string::npos) << text;
-  EXPECT_EQ(to_text(table, {.width = 18}).find("p95\n"), std::string::npos) << "both are left out";
+  EXPECT_HAS(in_one_line, "p99; ") << "not p95, which fits: " << text;
+  EXPECT_HAS(in_one_line, "t.csv has") << text;
+  EXPECT_LACKS(to_text(table, {.width = 18}), "p95\n") << "both are left out";
 }
 
 TEST(NarrowTable, NeverLosesAColumnThatIsNotSpare) {
@@ -80,8 +80,8 @@ TEST(NarrowTable, LongCellsStandBelowItRatherThanWrap) {
                     .rows = {{"1", "the predicted peak is above the budget"}, {"2", "ok"}}};
   const std::string text = to_text(table, {.width = 24});
   EXPECT_LE(widest_line(text), 24u) << text;
-  EXPECT_NE(text.find("  1  [1]\n"), std::string::npos) << text;
-  EXPECT_NE(text.find("[1] the predicted peak\n"), std::string::npos) << text;
+  EXPECT_HAS(text, "  1  [1]\n");
+  EXPECT_HAS(text, "[1] the predicted peak\n");
 }
 
 TEST(NarrowTable, ASpareColumnThatIsNotThereIsAnError) {
@@ -111,7 +111,7 @@ TEST(TextTable, ShowsHostileCellsHarmlesslyAndCutsEndlessOnes) {
   const Table table{.columns = {"error"}, .rows = {{"\x1b[2J\nrow"}, {std::string(1 << 20, 'x')}}};
   const std::string text = to_text(table);
   EXPECT_EQ(text.find('\x1b'), std::string::npos);
-  EXPECT_NE(text.find("\\x1b[2J\\nrow"), std::string::npos);
+  EXPECT_HAS(text, "\\x1b[2J\\nrow");
   EXPECT_LT(text.size(), 1000u);
 }
 

@@ -19,7 +19,7 @@ std::string all_of(const std::vector<Record>& records) {
 
 void expect_sentence(const std::vector<Record>& records, const std::string& sentence) {
   const std::string text = all_of(records);
-  EXPECT_NE(text.find(sentence + "\n"), std::string::npos) << text;
+  EXPECT_HAS(text, sentence + "\n");
 }
 
 // Rows at S = 256 ... 4096 whose times and memory follow exact power laws.
@@ -72,11 +72,10 @@ TEST(Explain, NamesTheLengthsAtWhichFixedCostsDecide) {
                                         .seq_len = seq_len,
                                         .forward_ms = 0.012 + 1.03e-9 * seq_len * seq_len}));
   const std::string text = all_of(records);
-  EXPECT_NE(text.find("flash: forward time grows as S^1.65 (1.64 to 1.66 within-run), from S 4096 "
-                      "to 16384 and still rising there; up to S 1024 the part that does not grow "
-                      "decides;"),
-            std::string::npos)
-      << text;
+  EXPECT_HAS(text,
+             "flash: forward time grows as S^1.65 (1.64 to 1.66 within-run), from S 4096 "
+             "to 16384 and still rising there; up to S 1024 the part that does not grow "
+             "decides;");
 }
 
 // Rows that differ in a setting lie on curves of their own.
@@ -222,7 +221,7 @@ TEST(Explain, SaysInHowManyRowsRatiosAreRough) {
       attention_record({.implementation = "naive"}), attention_record({.implementation = "flash"}),
       attention_record({.implementation = "naive", .seq_len = 512, .status = Status::oom}),
       attention_record({.implementation = "flash", .seq_len = 512})};
-  EXPECT_EQ(all_of(records).find("Noisy"), std::string::npos);
+  EXPECT_LACKS(all_of(records), "Noisy");
   records[1].series[1] = series_of("backward", {1, 1, 1, 2, 2, 3, 3, 3});
   const std::string rough =
       "Noisy: in 1 row a median is not known to within 5 % within-run; take ratios there as rough.";

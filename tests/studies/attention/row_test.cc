@@ -106,7 +106,7 @@ TEST(AttentionStudy, Tf32OnACpuIsUnsupportedNotFp32) {
     row.config.dtype = DType::tf32;
     const Record record = run_row(row, device).value();
     EXPECT_EQ(record.status, Status::unsupported);
-    EXPECT_NE(record.error.find("tf32"), std::string::npos) << record.error;
+    EXPECT_HAS(record.error, "tf32");
     EXPECT_TRUE(record.series.empty());
     EXPECT_EQ(device.ledger().live(), Bytes{0});
   }

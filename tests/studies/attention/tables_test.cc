@@ -150,7 +150,7 @@ TEST(AttentionSummary, ThePeakOfAPeerOnACpuIsThatOfItsProcessAndMarked) {
   const Table table = attention_summary(std::vector{peer, ours});
   EXPECT_EQ(cell(table, 0, "peak MiB"), "3.00*");
   EXPECT_EQ(cell(table, 1, "peak MiB"), "1.00");
-  EXPECT_NE(attention_memory_note(std::vector{peer}).find("the process"), std::string::npos);
+  EXPECT_HAS(attention_memory_note(std::vector{peer}), "the process");
   EXPECT_EQ(attention_memory_note(std::vector{ours}), "");
 }
 

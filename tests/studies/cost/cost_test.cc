@@ -13,6 +13,7 @@
 #include "studies/attention/row.h"
 #include "studies/cost/row.h"
 #include "studies/cost/tables.h"
+#include "support/expect.h"
 
 namespace ridgeline::cost_study_test {
 namespace {
@@ -223,7 +224,7 @@ TEST_F(CostRows, AGpuWithoutTheDtypeIsUnsupportedAndSaysSo) {
       run({.ops = {CostOp::gemm}, .phases = {}, .dtypes = {DType::bf16}, .sizes = {64}},
           {"T4", "A100"});
   EXPECT_EQ(records[0].status, Status::unsupported);
-  EXPECT_NE(records[0].error.find("data sheet of T4 has no bf16 peak"), std::string::npos);
+  EXPECT_HAS(records[0].error, "data sheet of T4 has no bf16 peak");
   EXPECT_EQ(records[1].status, Status::ok);
   const Table times = cost_times(records);
   ASSERT_EQ(times.columns.size(), 5u);
@@ -241,15 +242,12 @@ TEST_F(CostRows, PeopleReadDataSheetsAndPrefillBesideDecode) {
           {"A100", "H100"});
   std::string notes;
   for (const std::string& note : cost_notes(records)) notes += note + '\n';
-  EXPECT_NE(
-      notes.find("A100 SXM 80 GB, H100 SXM: dense peaks and bandwidth of the data sheets, not "
-                 "measured"),
-      std::string::npos)
-      << notes;
-  EXPECT_NE(notes.find("; on H100 SXM they are bounded by compute and by memory, and a token takes "
-                       "at least "),
-            std::string::npos)
-      << notes;
+  EXPECT_HAS(notes,
+             "A100 SXM 80 GB, H100 SXM: dense peaks and bandwidth of the data sheets, not "
+             "measured");
+  EXPECT_HAS(notes,
+             "; on H100 SXM they are bounded by compute and by memory, and a token takes "
+             "at least ");
   EXPECT_EQ(report_figure(records), "0") << "nothing of it was measured";
   EXPECT_EQ(cost_csv(records).rows.size(), records.size());
   EXPECT_EQ(cost_counts(records).rows.size(), records.size() / 2);

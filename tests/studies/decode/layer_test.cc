@@ -223,7 +223,7 @@ TEST(DecodeLayer, SentencesComeFromTheRows) {
   for (const char* text : {"so that its roof is arithmetic's", "so that its roof is memory's",
                            "took 4 times as long (8 ms against 2)", "and 50 % of the time of both",
                            "`ridgeline roofline` measured"})
-    EXPECT_NE(all.find(text), std::string::npos) << text << " in\n" << all;
+    EXPECT_HAS(all, text) << text << " in\n" << all;
   const Table csv = layer_csv(records);
   ASSERT_EQ(csv.rows.size(), 12u);
   for (const auto& row : csv.rows) EXPECT_EQ(row.size(), csv.columns.size());
@@ -260,8 +260,8 @@ TEST(DecodeLayer, ReportsPlaceThePartsBelowTheRoofOfReading) {
   });
   const ReportSection section = layer_section(report_context(input));
   EXPECT_TRUE(section.question.ends_with("?"));
-  EXPECT_NE(section.answer.find(" and reaches "), std::string::npos) << section.answer;
-  EXPECT_NE(section.answer.find(" bounds it"), std::string::npos) << section.answer;
+  EXPECT_HAS(section.answer, " and reaches ");
+  EXPECT_HAS(section.answer, " bounds it");
   ASSERT_EQ(section.views.size(), 1u);
   const Chart& chart = section.views[0].charts.at(0);
   EXPECT_EQ(chart.series.size(), 3u * 3 + 1) << "prefill, decode with and without, and the roof";

@@ -129,7 +129,7 @@ TEST(Frontier, HeadsThatNoKernelServesAreUnsupportedWithoutAProbe) {
   row.config.head_dim = 257;
   const Record record = found(row, device, up_to(1 << 20, asked));
   EXPECT_EQ(record.status, Status::unsupported);
-  EXPECT_NE(record.error.find("257"), std::string::npos) << record.error;
+  EXPECT_HAS(record.error, "257");
   EXPECT_TRUE(asked.empty());
   for (const char* implementation : {"naive", "compiled"}) {
     row.implementation = implementation;
@@ -154,7 +154,7 @@ TEST(Frontier, AProbeThatFailedIsNotTakenForTheEndOfMemory) {
     EXPECT_FALSE(record.metrics->contains("first_oom_seq_len"));
     const std::string why =
         works > 0 ? (*record.metrics)["limited_by"].get<std::string>() : record.error;
-    EXPECT_NE(why.find("it crashed"), std::string::npos) << why;
+    EXPECT_HAS(why, "it crashed");
   }
 }
 
@@ -166,7 +166,7 @@ TEST(Frontier, OnlyAnAnswerThatSaysSoIsOutOfMemory) {
   EXPECT_EQ(parse_probe_answer(R"({"out_of_memory": "no"})").detail, "no");
   for (const char* other : {"", "libfoo: warning", "{}", "7", R"({"peak_bytes": "all"})"}) {
     EXPECT_EQ(parse_probe_answer(other).outcome, Outcome::failed) << other;
-    EXPECT_NE(parse_probe_answer(other).detail.find(other), std::string::npos) << other;
+    EXPECT_HAS(parse_probe_answer(other).detail, other);
   }
 }
 

@@ -1,4 +1,5 @@
 #include "studies/frontier/tables.h"
+#include "support/expect.h"
 
 #include <gtest/gtest.h>
 
@@ -27,22 +28,21 @@ std::string notes_of(const std::vector<Record>& records) {
 
 TEST(FrontierReport, ARatioOfTwoEndsIsOne) {
   const std::string text = notes_of({frontier("naive", 1000, true), frontier("flash", 8000, true)});
-  EXPECT_NE(text.find("flash reaches 8 times the sequence of naive"), std::string::npos) << text;
+  EXPECT_HAS(text, "flash reaches 8 times the sequence of naive");
 }
 
 TEST(FrontierReport, WhatDidNotEndReachesAtLeastAsMuch) {
   const std::string text =
       notes_of({frontier("naive", 1000, true), frontier("flash", 8000, false)});
-  EXPECT_NE(text.find("flash reaches at least 8 times the sequence of naive"), std::string::npos)
-      << text;
-  EXPECT_NE(text.find("8000 is no limit of memory, but its run limit"), std::string::npos) << text;
+  EXPECT_HAS(text, "flash reaches at least 8 times the sequence of naive");
+  EXPECT_HAS(text, "8000 is no limit of memory, but its run limit");
 }
 
 TEST(FrontierReport, WithoutAnEndOrWithinOtherBudgetsThereIsNoRatio) {
   for (const std::vector<Record>& records :
        {std::vector{frontier("naive", 1000, false), frontier("flash", 8000, true)},
         std::vector{frontier("naive", 1000, true), frontier("flash", 8000, true, 1 << 20)}})
-    EXPECT_EQ(notes_of(records).find("reaches"), std::string::npos) << notes_of(records);
+    EXPECT_LACKS(notes_of(records), "reaches");
 }
 
 TEST(FrontierReport, TheAnswerIsThatOfOneViewWhichItNames) {

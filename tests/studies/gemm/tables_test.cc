@@ -37,18 +37,17 @@ TEST(GemmReport, RungsStandBesideTheLibraryByVerdict) {
   for (const char* note : {"gemm fp32 cpu 64x64x64: naive is 4.20x slower than the library\n",
                            "gemm fp32 cpu 64x64x64: tiled is as fast as the library\n",
                            "gemm fp32 cpu 64x64x64: simd is 2.00x as fast as the library\n"})
-    EXPECT_NE(text.find(note), std::string::npos) << text;
-  EXPECT_EQ(text.find("Noisy"), std::string::npos) << text;
+    EXPECT_HAS(text, note);
+  EXPECT_LACKS(text, "Noisy");
 }
 
 TEST(GemmReport, ARatioOfFewSamplesIsUndecided) {
   const std::string text =
       notes_of({product("naive", {10, 40, 90}), product("library", std::vector<double>(9, 10.0))});
-  EXPECT_NE(text.find("naive against the library is undecided (4.00x slower by the medians): too "
-                      "few samples: 3, and 6 are needed\n"),
-            std::string::npos)
-      << text;
-  EXPECT_NE(text.find("Too few samples in 1 row: fewer than 6"), std::string::npos) << text;
+  EXPECT_HAS(text,
+             "naive against the library is undecided (4.00x slower by the medians): too "
+             "few samples: 3, and 6 are needed\n");
+  EXPECT_HAS(text, "Too few samples in 1 row: fewer than 6");
 }
 
 // "Undecided" beside a factor of 57 explains nothing: the machine is what is in doubt.
@@ -56,14 +55,12 @@ TEST(GemmReport, ALargeFactorOnAnUnsteadyMachineSaysWhyThereIsNoVerdict) {
   std::vector<Record> records = {product("naive", std::vector<double>(9, 570.0)),
                                  product("library", std::vector<double>(9, 10.0))};
   for (Record& record : records) be_quiet(record);
-  EXPECT_NE(notes_of(records).find("naive is 57.00x slower than the library\n"), std::string::npos)
-      << notes_of(records);
+  EXPECT_HAS(notes_of(records), "naive is 57.00x slower than the library\n");
   records[0].disturbance->stolen_cores = 1;
   const std::string text = notes_of(records);
-  EXPECT_NE(text.find("naive is 57.00x slower than the library by the medians, and there is no "
-                      "verdict, because the machine is in doubt: other virtual machines took 1 of"),
-            std::string::npos)
-      << text;
+  EXPECT_HAS(text,
+             "naive is 57.00x slower than the library by the medians, and there is no "
+             "verdict, because the machine is in doubt: other virtual machines took 1 of");
 }
 
 // A row that was measured again in another file replaces the older one, in notes as in charts.
@@ -88,7 +85,7 @@ TEST(GemmReport, ModesAreNotComparedWithEachOther) {
   cold.settings = {{"mode", "cold"}};
   Record hot = product("library", std::vector<double>(9, 10.0));
   hot.settings = {{"mode", "hot"}};
-  EXPECT_EQ(notes_of({cold, hot}).find("than the library"), std::string::npos);
+  EXPECT_LACKS(notes_of({cold, hot}), "than the library");
 }
 
 Record hot_gemv(double of_memory, double of_cache) {
@@ -106,19 +103,16 @@ Record hot_gemv(double of_memory, double of_cache) {
 // GB/s above those of memory are no error of measurement where a cache holds the operands.
 TEST(GemmReport, AHotGemvInACacheIsToldByBothRoofs) {
   const std::string passed = notes_of({hot_gemv(1.2, 0.3), hot_gemv(3.5, 0.62)});
-  EXPECT_NE(
-      passed.find("gemv fp32 cpu 256x1x256 by library: its operands, 256 KiB, fit L2 (2.00 MiB), "
-                  "which holds them from call to call, so that the roof of memory is passed: "
-                  "it runs at 350 % of the memory's roof and at 62 % of L2's"),
-      std::string::npos)
-      << passed;
-  EXPECT_EQ(passed.find("120 %"), std::string::npos) << "one row speaks for its group";
-  EXPECT_NE(notes_of({hot_gemv(0.8, 0.2)}).find("the roof of memory may be passed"),
-            std::string::npos);
+  EXPECT_HAS(passed,
+             "gemv fp32 cpu 256x1x256 by library: its operands, 256 KiB, fit L2 (2.00 MiB), "
+             "which holds them from call to call, so that the roof of memory is passed: "
+             "it runs at 350 % of the memory's roof and at 62 % of L2's");
+  EXPECT_LACKS(passed, "120 %") << "one row speaks for its group";
+  EXPECT_HAS(notes_of({hot_gemv(0.8, 0.2)}), "the roof of memory may be passed");
   Record from_memory = hot_gemv(0.8, 0.8);
   (*from_memory.metrics)["forward"] =
       Json{{"ceiling_share", 0.8}, {"memory_ceiling_share", 0.8}, {"ceiling_level", "memory"}};
-  EXPECT_EQ(notes_of({from_memory}).find("roof of memory"), std::string::npos);
+  EXPECT_LACKS(notes_of({from_memory}), "roof of memory");
 }
 
 TEST(GemmReport, DrawsSpeedAndLatencyAgainstTheSize) {
@@ -142,8 +136,7 @@ TEST(GemmReport, TheFastestOfOurOwnIsSoByTheMedians) {
   const ReportInput input{.records = {product("tiled", std::vector<double>(9, 2.0)),
                                       product("simd", std::vector<double>(9, 2.001))}};
   const std::string answer = gemm_section(report_context(input)).answer;
-  EXPECT_NE(answer.find(") tiled is the fastest of our own by the medians, "), std::string::npos)
-      << answer;
+  EXPECT_HAS(answer, ") tiled is the fastest of our own by the medians, ");
 }
 
 // Speed alone does not say whether it is good: the roof and the library do.
@@ -155,8 +148,7 @@ TEST(GemmReport, TheFastestHasItsShareOfTheRoofAndTheLibraryBeside) {
     record.machine.max_clock_mhz = 2000;
   }
   const std::string answer = gemm_section(report_context(input)).answer;
-  EXPECT_NE(answer.find(" % of the arithmetic roof; the library reaches "), std::string::npos)
-      << answer;
+  EXPECT_HAS(answer, " % of the arithmetic roof; the library reaches ");
   EXPECT_TRUE(
       answer.ends_with(" % of the arithmetic roof (2.00x as fast, undecided: machine in doubt)."))
       << answer << ": nothing says whether it was quiet";

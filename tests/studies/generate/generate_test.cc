@@ -170,14 +170,14 @@ TEST(Generate, ReportsDrawTokensPerSecondOverTheBatchBelowTheRoofline) {
   }
   const ReportSection section = generate_section(report_context(input));
   EXPECT_TRUE(section.question.ends_with("?"));
-  EXPECT_NE(section.answer.find(" at 4"), std::string::npos) << section.answer;
+  EXPECT_HAS(section.answer, " at 4");
   ReportInput falling = input;  // more texts side by side may be fewer tokens
   falling.records.push_back(input.records.back());
   falling.records.back().workload["batch_size"] = 16;
   for (size_t i = 0; i < 3; ++i)
     (*falling.records[i].metrics)["decode"]["tokens_per_s"] = std::array{10.0, 40.0, 20.0}[i];
   const std::string words = generate_section(report_context(falling)).answer;
-  EXPECT_NE(words.find(", 40, the most, at 4"), std::string::npos) << words;
+  EXPECT_HAS(words, ", 40, the most, at 4");
   ASSERT_EQ(section.views.size(), 1u);
   const Chart& chart = section.views[0].charts.at(0);
   ASSERT_EQ(chart.series.size(), 2u) << "measured, and the roofline";
@@ -186,10 +186,9 @@ TEST(Generate, ReportsDrawTokensPerSecondOverTheBatchBelowTheRoofline) {
     EXPECT_EQ(chart.series[0].points[i].x, i == 0 ? 1 : 4);
     EXPECT_LT(chart.series[0].points[i].y, chart.series[1].points[i].y);
   }
-  EXPECT_NE(section.certainty.why.find("ceilings measured here"), std::string::npos);
+  EXPECT_HAS(section.certainty.why, "ceilings measured here");
   for (Record& record : input.records) (*record.metrics)["decode"].erase("roof_tokens_per_s");
-  EXPECT_EQ(generate_section(report_context(input)).certainty.why.find("ceilings"),
-            std::string::npos);
+  EXPECT_LACKS(generate_section(report_context(input)).certainty.why, "ceilings");
   EXPECT_TRUE(generate_section(report_context(ReportInput{})).empty());
 }
 
@@ -295,7 +294,7 @@ TEST(Generate, WhatDoesNotFitIsOutOfMemoryBeforeAnythingIsAllocated) {
   const GenerateJob job = tiny_job();
   const Record record = generated(job, Mode::vanilla, device);
   EXPECT_EQ(record.status, Status::oom);
-  EXPECT_NE(record.error.find("predicted"), std::string::npos) << record.error;
+  EXPECT_HAS(record.error, "predicted");
   EXPECT_EQ(device.ledger().peak().count, 0);
 }
 
@@ -332,7 +331,7 @@ class GenerateJobs : public ::testing::Test {
   }
   void expect_refusal(const std::string& part) const {
     const std::string text = refusal();
-    EXPECT_NE(text.find(part), std::string::npos) << text;
+    EXPECT_HAS(text, part);
   }
 
   TemporaryDirectory folder_;

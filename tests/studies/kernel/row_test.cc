@@ -88,7 +88,7 @@ TEST(KernelStudy, ACpuHasNoLaunchGraphs) {
   const KernelWorkload row = workload(KernelMode::graph);
   const Record record = study.run(row, study.describe(row, blank())).value();
   EXPECT_EQ(record.status, Status::unsupported);
-  EXPECT_NE(record.error.find("launch graphs"), std::string::npos) << record.error;
+  EXPECT_HAS(record.error, "launch graphs");
   EXPECT_TRUE(record.series.empty());
 }
 

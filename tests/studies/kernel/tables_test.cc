@@ -114,7 +114,7 @@ TEST(KernelTables, WhatWasMeasuredStandsBesideTheShareOfThePeakWithItsSource) {
         "flash S=128 hot forward: multiprocessors had a warp in 3.0 % of cycles: kernels run in 40 "
         "% "
         "of the time, and then on 7.5 % of the multiprocessors"})
-    EXPECT_NE(notes.find(part), std::string::npos) << part << '\n' << notes;
+    EXPECT_HAS(notes, part) << part << '\n' << notes;
 }
 
 TEST(KernelSummary, CountsInMicroseconds) {
@@ -130,7 +130,7 @@ TEST(KernelSummary, HasTheIntervalOfTheMedianWithinTheRun) {
   record.series[0] = series_of("forward", {1, 1, 1, 1, 1, 1.1});
   const Table table = kernel_summary(std::vector{record});
   EXPECT_EQ(cell(table, 0, "+-%"), "5.0");
-  EXPECT_NE(table.title.find("within-run"), std::string::npos);
+  EXPECT_HAS(table.title, "within-run");
   EXPECT_EQ(cell(kernel_csv(std::vector{record}), 0, "median_high_ms"), "1.1");
 }
 
@@ -142,7 +142,7 @@ TEST(KernelSummary, FitsNarrowScreensWithWhatCountsMost) {
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), width) << line;
     for (const char* part : {"median", "+-%", "status", "Left out to fit"})
-      EXPECT_NE(text.find(part), std::string::npos) << part << '\n' << text;
+      EXPECT_HAS(text, part) << part << '\n' << text;
   }
 }
 

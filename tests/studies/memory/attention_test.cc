@@ -1,5 +1,6 @@
 // The account of attention's memory against arithmetic by hand.
 #include "studies/memory/attention.h"
+#include "support/expect.h"
 
 #include <gtest/gtest.h>
 
@@ -131,14 +132,14 @@ TEST(MemoryAnalysis, StatesBytesSharesGrowthAndWhatFlashChanges) {
         "2.00 GiB is the size of one S x S tensor", "16777216", "2147483648", "4294967296",
         "6467616768", "100.0 %", "naive peak grows as S^2.00", "flash peak grows as S^1.00",
         "weights recomputed in backward", "32.2 MiB"})
-    EXPECT_NE(text.find(part), std::string::npos) << part;
-  EXPECT_EQ(text.find("measured by the ledger"), std::string::npos);
+    EXPECT_HAS(text, part);
+  EXPECT_LACKS(text, "measured by the ledger");
 }
 
 TEST(MemoryAnalysis, PutsTheMeasuredPeakBesideThePredictedOne) {
   const std::string text =
       memory_analysis(kConfig, MeasuredMemory{.peak = Bytes{6'467'616'768 / 100 * 101}});
-  EXPECT_NE(text.find("(+1.00 %)"), std::string::npos) << text;
+  EXPECT_HAS(text, "(+1.00 %)");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "runtime/cpu_device.h"
 #include "studies/memory/model_analysis.h"
 #include "studies/model/inputs.h"
+#include "support/expect.h"
 #include "support/models.h"
 #include "support/tiny_transformer.h"
 
@@ -95,11 +96,11 @@ TEST(ModelMemory, AnalysisSaysWhatFitsAndWhatWouldChangeIt) {
   for (const char* part : {"Memory of tiny", "vanilla, full-step", "compiled, full-step",
                            "parameters", "optimizer state", "after backward",
                            "Fits: ", "Growth with the context length", "grows as C^", "recomputed"})
-    EXPECT_NE(text.find(part), std::string::npos) << part << '\n' << text;
-  EXPECT_EQ(text.find("Does not fit"), std::string::npos);
+    EXPECT_HAS(text, part) << part << '\n' << text;
+  EXPECT_LACKS(text, "Does not fit");
   const std::string small = analysis_within(Bytes{100'000});
-  EXPECT_NE(small.find("Does not fit: the predicted peak of "), std::string::npos) << small;
-  EXPECT_NE(small.find("above the budget of 97.7 KiB"), std::string::npos) << small;
+  EXPECT_HAS(small, "Does not fit: the predicted peak of ");
+  EXPECT_HAS(small, "above the budget of 97.7 KiB");
 }
 
 // A budget between the two makes a compiled model compute results again, and the account follows.

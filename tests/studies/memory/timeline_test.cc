@@ -145,7 +145,7 @@ TEST(MemoryTimelineStudy, WhatDoesNotFitKeepsItsPrediction) {
   CpuDevice device(one_thread(Bytes{20'000}));
   const Record record = run(device, tiny_row(Scenario::full_step));
   EXPECT_EQ(record.status, Status::oom);
-  EXPECT_NE(record.error.find("not tried"), std::string::npos) << record.error;
+  EXPECT_HAS(record.error, "not tried");
   EXPECT_FALSE(record.memory.peak.has_value());
   EXPECT_GT(recorded_timeline(record).value().points.size(), 100u);
   EXPECT_EQ(run(device, tiny_row(Scenario::full_step), /*measure=*/false).status, Status::ok)
@@ -160,7 +160,7 @@ TEST(MemoryTimelineStudy, AFileThatCannotBeWrittenLosesNoFigures) {
   ASSERT_EQ(record.status, Status::ok) << record.error;
   EXPECT_TRUE(record.metrics->contains("timeline_csv"));
   const std::string why = record.metrics->value("snapshot_not_written", "");
-  EXPECT_NE(why.find("/dev/full"), std::string::npos) << why;
+  EXPECT_HAS(why, "/dev/full");
   EXPECT_TRUE(recorded_timeline(record).has_value());
   const std::vector<Record> records = {record};
   bool said = false;
@@ -214,7 +214,7 @@ TEST(MemoryTimelineStudy, TheReportDrawsBothCurvesAndNamesTheTensorsBehindThem) 
   EXPECT_EQ(section.id, "memory-timeline");
   for (const char* part :
        {" with ", "optimizer state ", "parameters ", ". Its largest tensors are "})
-    EXPECT_NE(section.answer.find(part), std::string::npos) << section.answer;
+    EXPECT_HAS(section.answer, part);
   ASSERT_EQ(section.views.size(), 1u);
   const Chart& chart = section.views[0].charts.at(0);
   ASSERT_EQ(chart.series.size(), 4u);
@@ -231,7 +231,7 @@ TEST(MemoryTimelineStudy, TheReportDrawsBothCurvesAndNamesTheTensorsBehindThem) 
   EXPECT_LT(chart_table(chart).rows.size(), 20u) << "nobody reads hundreds of points";
   const std::string html = to_html(document);
   for (const char* part : {"<polygon", " of layers.0.attention.", "by matmul"})
-    EXPECT_NE(html.find(part), std::string::npos) << part;
+    EXPECT_HAS(html, part);
 }
 
 TEST(RecordedTimeline, IsReadBackAsItWasWritten) {
@@ -256,7 +256,7 @@ TEST(RecordedTimeline, OfADamagedFileIsWhatCanBeRead) {
     const std::vector<Record> records = {record};
     const ReportDocument document =
         make_report({.records = records, .sections = {timeline_section}});
-    EXPECT_EQ(to_html(document).find("<script>\""), std::string::npos);
+    EXPECT_LACKS(to_html(document), "<script>\"");
     EXPECT_LE(timeline_csv(records).rows.size(), 1u);
     timeline_answers(record);
     timeline_notes(records);

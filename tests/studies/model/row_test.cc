@@ -174,8 +174,7 @@ TEST(ModelStudy, AScenarioAboveTheBudgetIsNotTriedAndTheOthersStand) {
   EXPECT_EQ(record.status, Status::oom);
   EXPECT_NE(record.find_series("forward"), nullptr);
   EXPECT_EQ(record.find_series("full_step"), nullptr);
-  EXPECT_NE(record.error.find("full-step: the predicted peak of"), std::string::npos)
-      << record.error;
+  EXPECT_HAS(record.error, "full-step: the predicted peak of");
   EXPECT_EQ(record.memory.peak, forward);
   EXPECT_GT(record.memory.predicted_peak, forward) << "so that --resume knows when it fits";
 }
@@ -199,7 +198,7 @@ TEST(ModelStudy, WithoutACompilerTheBudgetIsHeldAgainstWhatRuns) {
   EXPECT_EQ(eager.memory.predicted_peak, eager.memory.peak);
   EXPECT_GT(eager.memory.peak, planned);
   EXPECT_EQ(record.status, Status::oom);
-  EXPECT_NE(record.error.find("not tried"), std::string::npos) << record.error;
+  EXPECT_HAS(record.error, "not tried");
   EXPECT_EQ(record.memory.predicted_peak, eager.memory.peak);
 }
 
@@ -222,7 +221,7 @@ TEST(ModelStudy, Tf32IsUnsupportedOnACpu) {
   for (const Mode mode : {Mode::vanilla, Mode::compiled}) {
     const Record record = run_row(study, workload(mode, ModelPrecision::tf32));
     EXPECT_EQ(record.status, Status::unsupported);
-    EXPECT_NE(record.error.find("tensor cores"), std::string::npos) << record.error;
+    EXPECT_HAS(record.error, "tensor cores");
     EXPECT_TRUE(record.series.empty());
   }
 }
@@ -260,12 +259,12 @@ TEST(ModelStudy, ExplainsThePlanOfEachScenario) {
   for (const char* part :
        {"compiled, full-step", "became one attention node", "kernels instead of", "not fused",
         "predicted: peak memory", "measured:", "adamw_update", "stage backward"})
-    EXPECT_NE(text.find(part), std::string::npos) << part;
+    EXPECT_HAS(text, part);
   const Executable vanilla =
       testing::model_executable(workload(Mode::vanilla), Scenario::full_step, device);
   const std::string launches =
       "launches per step: " + std::to_string(vanilla.launches()) + " vanilla, ";
-  EXPECT_NE(text.find(launches), std::string::npos) << launches << "\n" << text;
+  EXPECT_HAS(text, launches);
 }
 
 TEST(ModelStudy, ExplainSaysWhetherWhatIsComputedAgainMakesItFit) {
@@ -282,8 +281,8 @@ TEST(ModelStudy, ExplainSaysWhetherWhatIsComputedAgainMakesItFit) {
   };
   const Bytes least = peak(Bytes{1});
   ASSERT_LT(least, peak(std::nullopt));
-  EXPECT_NE(explained(least).find("in backward to fit " + to_string(least)), std::string::npos);
-  EXPECT_NE(explained(Bytes{1}).find("and yet it does not fit"), std::string::npos);
+  EXPECT_HAS(explained(least), "in backward to fit " + to_string(least));
+  EXPECT_HAS(explained(Bytes{1}), "and yet it does not fit");
 }
 
 TEST(ModelInputs, AreTheSameWhetherKeptOrDrawnAgain) {
@@ -485,7 +484,7 @@ TEST(ModelVerification, ASecondMomentThatIsTooLargeIsSeen) {
                                       .output = 2 * parameters},
                                      mode, precision, 0);
       EXPECT_EQ(record.status, Status::wrong) << info(mode).name;
-      EXPECT_NE(record.error.find("full_step.v."), std::string::npos) << record.error;
+      EXPECT_HAS(record.error, "full_step.v.");
     }
 }
 

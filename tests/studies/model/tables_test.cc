@@ -152,7 +152,7 @@ TEST(ModelCsv, WhatWasNotMeasuredIsEmptyNeverZero) {
   EXPECT_EQ(cell(table, 0, "predicted_memory_mib_vanilla"), "3");
   EXPECT_EQ(cell(table, 0, "status_vanilla"), "OOM");
   EXPECT_EQ(cell(table, 0, "status_compiled"), "unsupported");
-  EXPECT_NE(cell(table, 0, "error").find("compiled: not here"), std::string::npos);
+  EXPECT_HAS(cell(table, 0, "error"), "compiled: not here");
 }
 
 TEST(ModelCsv, WrongRowsHaveNoTimes) {
@@ -273,7 +273,7 @@ TEST(ModelNotes, GiveTheConventionAndEveryFailure) {
   const auto notes = model_notes(
       std::vector{model_record("vanilla", 6), model_record("compiled", 2, Status::unsupported)});
   ASSERT_EQ(notes.size(), 3u);
-  EXPECT_NE(notes[0].find("compiled: unsupported: not here"), std::string::npos);
+  EXPECT_HAS(notes[0], "compiled: unsupported: not here");
   EXPECT_TRUE(notes[1].starts_with("Too few samples in 1 row")) << notes[1];
   EXPECT_EQ(notes[2], "MFU is a share; six times N");
 }
@@ -325,7 +325,7 @@ TEST(ModelFirstSteps, SayWhatTheFirstSpentItsTimeOn) {
   for (const char* part :
        {"takes 9 ms the first time", "2 ms by its median", "The 7 ms more are",
         "4 ms for compiling", "1 ms for asking for 3 MiB", "2 ms for the rest", "768 pages"})
-    EXPECT_NE(notes[0].find(part), std::string::npos) << part << '\n' << notes[0];
+    EXPECT_HAS(notes[0], part) << part << '\n' << notes[0];
 }
 
 TEST(ModelReport, TellsTheLossScaleAndWhatFp16LosesWithoutOne) {
@@ -347,11 +347,8 @@ TEST(ModelReport, TellsTheLossScaleAndWhatFp16LosesWithoutOne) {
   }
   std::string notes;
   for (const std::string& note : model_notes(records)) notes += note + '\n';
-  EXPECT_NE(notes.find("the loss scale ended at 32768, 1 step was skipped"), std::string::npos)
-      << notes;
-  EXPECT_NE(notes.find("d_lm_head.weight loses most in fp16: without a scale 25 % of it"),
-            std::string::npos)
-      << notes;
+  EXPECT_HAS(notes, "the loss scale ended at 32768, 1 step was skipped");
+  EXPECT_HAS(notes, "d_lm_head.weight loses most in fp16: without a scale 25 % of it");
 }
 
 TEST(ModelFirstSteps, OneSampleHasNoStandardDeviation) {

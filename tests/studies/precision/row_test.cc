@@ -6,6 +6,7 @@
 #include "runtime/cpu_device.h"
 #include "studies/precision/model_rows.h"
 #include "studies/precision/tables.h"
+#include "support/expect.h"
 
 namespace ridgeline::precision_study_test {
 namespace {
@@ -52,8 +53,8 @@ TEST_F(PrecisionRows, TellBothPartsOfAnErrorAndAnswerTheQuestion) {
   EXPECT_EQ(csv.rows.size(), 16u);
   EXPECT_EQ(precision_tables(records).size(), 1u);
   const std::string notes = joined(precision_notes(records));
-  EXPECT_NE(notes.find("fp16 values in fp16 sums give 9.953125"), std::string::npos) << notes;
-  EXPECT_NE(notes.find("stops at 4 after 350"), std::string::npos) << notes;
+  EXPECT_HAS(notes, "fp16 values in fp16 sums give 9.953125");
+  EXPECT_HAS(notes, "stops at 4 after 350");
   EXPECT_EQ(cause_of(run(
                 RoundedReduction{.op = ReducedOp::repeated, .values = fp16, .accumulator = fp32})),
             "representation");
@@ -75,9 +76,8 @@ TEST_F(PrecisionRows, NormsExplainRangeAndPrecision) {
                                                .length = length,
                                                .magnitude = magnitude}));
   const std::string notes = joined(precision_notes(records));
-  EXPECT_NE(notes.find("Why norms stay in fp32, range: rms_norm of 64"), std::string::npos)
-      << notes;
-  EXPECT_NE(notes.find("Why norms stay in fp32, precision: bf16"), std::string::npos) << notes;
+  EXPECT_HAS(notes, "Why norms stay in fp32, range: rms_norm of 64");
+  EXPECT_HAS(notes, "Why norms stay in fp32, precision: bf16");
 }
 
 TEST_F(PrecisionRows, ModelsAreRowsOfTheModelStudyBesideFp32) {
@@ -107,7 +107,7 @@ TEST_F(PrecisionRows, ModelsAreRowsOfTheModelStudyBesideFp32) {
   ASSERT_TRUE(rows[1].loss_error.has_value());
   EXPECT_GT(*rows[1].loss_error, 0);
   EXPECT_LT(*rows[1].loss_error, 0.02);
-  EXPECT_NE(joined(precision_notes(records)).find("mixed against fp32"), std::string::npos);
+  EXPECT_HAS(joined(precision_notes(records)), "mixed against fp32");
 }
 
 TEST_F(PrecisionRows, TheAnswerOfAReportIsTheConclusionFromItsSums) {

@@ -10,6 +10,7 @@
 #include "runtime/cuda/cuda_device.h"
 #include "studies/precision/row.h"
 #include "studies/precision/tables.h"
+#include "support/expect.h"
 #include "support/gpu.h"
 
 namespace ridgeline::precision_study_test {
@@ -70,8 +71,7 @@ TEST(Training, AFixedScaleThatIsTooLargeIsNamed) {
                .optimizer = {.loss_scaling = LossScaling{.initial = 1e12, .growth_interval = 0}}});
   const Record record = study.run(workload, study.describe(workload, {})).value();
   EXPECT_EQ(record.status, Status::wrong);
-  EXPECT_NE(record.error.find("not finite with a loss scale of 1e+12"), std::string::npos)
-      << record.error;
+  EXPECT_HAS(record.error, "not finite with a loss scale of 1e+12");
 }
 
 TEST(Training, RowsHaveATableAChartAndTheAnswer) {

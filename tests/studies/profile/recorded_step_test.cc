@@ -7,6 +7,7 @@
 #include "report/page/rows.h"
 #include "studies/profile/fold_rows.h"
 #include "studies/profile/tables.h"
+#include "support/expect.h"
 
 namespace ridgeline::profile_study_test {
 namespace {
@@ -50,7 +51,7 @@ TEST(RecordedStep, KeepsTheLastStepOnItsStreams) {
 
   const ReportInput input{.records = {record}};
   const ReportSection section = step_section(report_context(input));
-  EXPECT_NE(section.answer.find("4 pieces of work"), std::string::npos) << section.answer;
+  EXPECT_HAS(section.answer, "4 pieces of work");
   const Chart& chart = section.views.at(0).charts.at(0);
   EXPECT_TRUE(chart.zooms);
   EXPECT_EQ(chart.categories.size(), 2u) << "both streams";
@@ -95,7 +96,7 @@ TEST(RecordedStep, OfADamagedFileIsWhatCanBeRead) {
     const auto step = recorded_step(record);
     EXPECT_LE(step ? step->work.size() : 0, 1u) << text;
     const ReportDocument document = make_report({.records = {record}, .sections = {step_section}});
-    EXPECT_EQ(to_html(document).find("<script>window"), std::string::npos);
+    EXPECT_LACKS(to_html(document), "<script>window");
   }
 }
 

@@ -85,7 +85,7 @@ TEST(ProfileStudy, AttentionIsProfiledForwardOrWithBackward) {
   EXPECT_EQ(keys(both, "phase"), (std::vector<std::string>{"backward", "forward"}));
   EXPECT_EQ(keys(both, "category"), std::vector<std::string>{"attention"});
   for (const std::string& answer : profile_answers(both))
-    EXPECT_EQ(answer.find("matrix products"), std::string::npos) << "there are none: " << answer;
+    EXPECT_LACKS(answer, "matrix products") << "there are none: " << answer;
 }
 
 TEST(ProfileStudy, PredictionsComeFromMeasuredCeilings) {
@@ -117,8 +117,8 @@ TEST(ProfileStudy, TheTraceHasMemoryAsACounterUpToThePeak) {
   const Record record =
       run(device, tiny_model(Mode::vanilla), quick(), {.trace = folder / "trace.json"});
   const std::string trace = read_text(folder / "trace.json");
-  EXPECT_NE(trace.find(R"("ph":"C","cat":"hardware_counters","name":"memory")"), std::string::npos);
-  EXPECT_NE(trace.find(fmt::format(R"("bytes":{})", record.memory.peak->count)), std::string::npos)
+  EXPECT_HAS(trace, R"("ph":"C","cat":"hardware_counters","name":"memory")");
+  EXPECT_HAS(trace, fmt::format(R"("bytes":{})", record.memory.peak->count))
       << record.memory.peak->count;
 }
 

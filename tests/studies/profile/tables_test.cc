@@ -225,7 +225,7 @@ TEST(ProfileTables, ACsvHasALinePerFoldAndOnePerRowWithout) {
 TEST(ProfileTables, FoldsAreCutAndSaySo) {
   const Table kernels = profile_folds(full_step(), "kernel", 2);
   EXPECT_EQ(kernels.rows.size(), 2u);
-  EXPECT_NE(kernels.title.find("2 of 3 rows"), std::string::npos) << kernels.title;
+  EXPECT_HAS(kernels.title, "2 of 3 rows");
   for (const char* by : {"phase", "category", "scope", "kernel"})
     EXPECT_FALSE(to_text(profile_folds(full_step(), by, 10), {.width = 60}).empty());
   EXPECT_TRUE(profile_folds(Record{}, "kernel", 10).rows.empty());
@@ -234,11 +234,11 @@ TEST(ProfileTables, FoldsAreCutAndSaySo) {
 TEST(ProfileTables, ModesStandSideBySide) {
   const std::string text =
       to_text(profile_modes(std::vector<Record>{full_step(), full_step("compiled")}));
-  EXPECT_NE(text.find("host wait ms"), std::string::npos) << text;
-  EXPECT_NE(text.find("small context 128 batch 4 mixed full-step"), std::string::npos) << text;
+  EXPECT_HAS(text, "host wait ms");
+  EXPECT_HAS(text, "small context 128 batch 4 mixed full-step");
   Record cpu = full_step();
   cpu.metrics->at("device_time").erase("waited_for_host_ms");
-  EXPECT_EQ(to_text(profile_modes(std::vector<Record>{cpu})).find("host wait"), std::string::npos);
+  EXPECT_LACKS(to_text(profile_modes(std::vector<Record>{cpu})), "host wait");
 }
 
 TEST(ProfileSection, HasAQuestionAnswersAChartAndTables) {
@@ -268,9 +268,7 @@ TEST(ProfileSection, TheAnswerIsOfOneWorkload) {
           (size == std::string("small") ? 10 : 500) + (mode == std::string("vanilla") ? 10 : 0);
     }
   const ReportSection section = profile_section(report_context(input));
-  EXPECT_NE(section.answer.find("compiled takes 10.0 ms where vanilla takes 20.0 ms"),
-            std::string::npos)
-      << section.answer;
+  EXPECT_HAS(section.answer, "compiled takes 10.0 ms where vanilla takes 20.0 ms");
 }
 
 TEST(ProfileSection, WholeTransformersAreComparedAtOneSizeAndPrecision) {
@@ -288,15 +286,13 @@ TEST(ProfileSection, WholeTransformersAreComparedAtOneSizeAndPrecision) {
   add_model("vanilla", 100, 12);
   add_model("vanilla", 900, 120);
   add_model("compiled", 900, 60);
-  EXPECT_EQ(profile_section(report_context(input)).answer.find("other way round"),
-            std::string::npos)
+  EXPECT_LACKS(profile_section(report_context(input)).answer, "other way round")
       << "of 60 ms and 12 ms";
   add_model("compiled", 100, 24);
   const std::string answer = profile_section(report_context(input)).answer;
-  EXPECT_NE(answer.find("; under Whole transformers it is the other way round, 24.0 ms against "
-                        "12.0 ms"),
-            std::string::npos)
-      << answer;
+  EXPECT_HAS(answer,
+             "; under Whole transformers it is the other way round, 24.0 ms against "
+             "12.0 ms");
 }
 
 TEST(ProfileMetrics, AreBoundedWhateverTheNumberOfKernels) {
