@@ -57,7 +57,6 @@ inline CudaFacts facts_of(Target target) {
             .compute_capability = 80,
             .multiprocessors = 108,
             .shared_bytes_per_block = 166912,
-            .shared_bytes_per_multiprocessor = 167936,
             .l2_bytes = 41943040,
             .memory = {int64_t{80} << 30},
             .max_clock_hz = 1.41e9};
@@ -65,7 +64,6 @@ inline CudaFacts facts_of(Target target) {
           .compute_capability = 90,
           .multiprocessors = 132,
           .shared_bytes_per_block = 232448,
-          .shared_bytes_per_multiprocessor = 233472,
           .l2_bytes = 62914560,
           .memory = {int64_t{140} << 30},
           .max_clock_hz = 1.98e9};

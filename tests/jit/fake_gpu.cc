@@ -131,8 +131,6 @@ int attribute(int which) {
       return 0;
     case kL2CacheBytes:
       return 1 << 16;
-    case kSharedBytesPerMultiprocessor:
-      return 164 << 10;
     case kSharedBytesPerBlockOptin:
       return 163 << 10;
     default:

@@ -15,8 +15,7 @@ namespace {
 const CudaFacts kLargeGpu{.name = "an H200",
                           .compute_capability = 90,
                           .multiprocessors = 132,
-                          .shared_bytes_per_block = 232448,
-                          .shared_bytes_per_multiprocessor = 233472};
+                          .shared_bytes_per_block = 232448};
 const PlanOptions kMultiplyInside = {
     .product_kernel = [](const Graph&, const std::vector<Layout>&, const EpilogueOffer&,
                          const EmitOptions&) { return EpilogueDecision{.takes = true}; }};

@@ -63,7 +63,6 @@ TEST(MovableLaunches, AreThoseThatArePlannedAtTheOtherAddresses) {
     facts.compute_capability = round % 3 == 0 ? 80 : round % 3 == 1 ? 89 : 90;
     facts.multiprocessors = 132;
     facts.shared_bytes_per_block = facts.compute_capability == 89 ? 99 << 10 : 163 << 10;
-    facts.shared_bytes_per_multiprocessor = facts.shared_bytes_per_block + 1024;
     facts.l2_bytes = 50 << 20;
     Problem problem = random_problem(random);
     const auto plan = [&](std::span<const TensorView> inputs, std::span<const TensorView> outputs,

@@ -69,7 +69,6 @@ struct CudaFacts {
   int multiprocessors = 1;                 // available to a launch
   int reserved_multiprocessors = 0;        // left to collectives
   int64_t shared_bytes_per_block = 49152;  // with opt-in
-  int64_t shared_bytes_per_multiprocessor = 102400;
   int64_t l2_bytes = 0;
   Bytes memory = {};
   double max_clock_hz = 0;

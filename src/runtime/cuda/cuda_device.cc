@@ -32,7 +32,6 @@ CudaFacts read_facts(cuda::DeviceHandle device) {
                                 attribute(cuda::kComputeCapabilityMinor),
           .multiprocessors = attribute(cuda::kMultiprocessorCount),
           .shared_bytes_per_block = attribute(cuda::kSharedBytesPerBlockOptin),
-          .shared_bytes_per_multiprocessor = attribute(cuda::kSharedBytesPerMultiprocessor),
           .l2_bytes = attribute(cuda::kL2CacheBytes),
           .memory = {static_cast<int64_t>(memory)},
           .max_clock_hz = 1e3 * attribute(cuda::kClockRateKhz)};

@@ -34,7 +34,6 @@ enum DeviceAttribute : int {
   kComputeCapabilityMajor = 75,
   kComputeCapabilityMinor = 76,
   kL2CacheBytes = 38,
-  kSharedBytesPerMultiprocessor = 81,
   kSharedBytesPerBlockOptin = 97,
 };
 
