@@ -15,6 +15,8 @@ struct AttentionConfig {
   bool causal = false;
   DType dtype = DType::f32;
   BackwardAlgorithm backward = BackwardAlgorithm::single_pass;  // of the fused form
+
+  bool operator==(const AttentionConfig&) const = default;
 };
 
 enum class AttentionForm {

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/parse_number.h"
 #include "cost/device_specs.h"
 
 namespace ridgeline {
@@ -80,7 +81,8 @@ Words Flags::changed() const {
   Words words;
   for (const Flag& flag : flags_) {
     const Words values = flag.values();
-    if (values == flag.initial) continue;
+    const bool* given = flag.rules.given;
+    if (values == flag.initial && !(given && *given)) continue;
     for (const std::string& value : values) {
       if (flag.names.starts_with('-')) words.push_back(flag.long_name());
       if (!std::holds_alternative<bool*>(flag.target)) words.push_back(value);
@@ -122,6 +124,18 @@ void add_backward(Flags& flags, BackwardFlags* backward) {
              .optional_values = kAlgorithms,
              .optional_type = "ALGORITHM",
              .given = &backward->asked});
+}
+
+std::vector<int64_t> parse_sizes(std::string_view text, size_t count) {
+  std::vector<int64_t> sizes;
+  for (size_t start = 0; start <= text.size();) {
+    const size_t comma = std::min(text.find(',', start), text.size());
+    const auto size = parse_number<int64_t>(text.substr(start, comma - start));
+    if (!size || *size < 1) return {};
+    sizes.push_back(*size);
+    start = comma + 1;
+  }
+  return sizes.size() == count ? sizes : std::vector<int64_t>();
 }
 
 std::string listed(std::string_view name, std::string_view summary, int name_width) {

@@ -62,7 +62,8 @@ class Flags {
   const Flag* find(std::string_view name) const;  // null: none
   const std::deque<Flag>& all() const { return flags_; }
 
-  // The flags whose values changed since they were declared, as command-line words.
+  // The flags whose values changed since they were declared, and those marked as given, as
+  // command-line words.
   Words changed() const;
 
  private:
@@ -82,6 +83,9 @@ struct BackwardFlags {
   Words algorithms = {};
 };
 void add_backward(Flags& flags, BackwardFlags* backward);
+
+// The sizes in "4096,4096,1024"; empty if they are not `count` whole numbers of at least 1.
+std::vector<int64_t> parse_sizes(std::string_view text, size_t count);
 
 // The names of a table's rows, for FlagRules::choices.
 template <class Table>

@@ -84,11 +84,11 @@ void add_device_flags(Flags& flags, DeviceFlags* device) {
             "a folder for the source of every generated kernel; of a GPU also PTX and SASS");
 }
 
-std::string to_command(const DeviceFlags& flags, const Device& device) {
+std::string to_command(const DeviceFlags& flags, const Device& device, std::optional<int> threads) {
   const DeviceFacts facts = device.facts();
   std::string text = fmt::format(" --device {}", device.name());
   if (facts.threads > 0) {
-    text += fmt::format(" --threads {}", facts.threads);
+    text += fmt::format(" --threads {}", threads.value_or(facts.threads));
   } else {
     if (facts.ordinal > 0) text += fmt::format(":{}", facts.ordinal);
     if (flags.tune != "off") text += " --tune " + flags.tune;

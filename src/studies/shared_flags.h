@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -31,8 +32,10 @@ struct DeviceFlags {
   std::string dump_kernels = {};
 };
 void add_device_flags(Flags& flags, DeviceFlags* device);
-// The flags, ready to paste: " --device cpu --threads 2 --memory-budget 4294967296B".
-std::string to_command(const DeviceFlags& flags, const Device& device);
+// The flags, ready to paste: " --device cpu --threads 2 --memory-budget 4294967296B". `threads`
+// replaces those of a CPU.
+std::string to_command(const DeviceFlags& flags, const Device& device,
+                       std::optional<int> threads = {});
 // The flags that give a child process the same device and the same budget.
 Words words_for_child(DeviceFlags flags, const Device& device);
 // Settings that distinguish rows and that the device itself does not know.

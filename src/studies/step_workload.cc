@@ -165,9 +165,9 @@ double step_flops(const StepWorkload& workload) {
 
 void add_step_axes(Flags& flags, StepAxes* axes) {
   add_model_axes(flags, &axes->model);
-  for (const char* name :
-       {"--model-size", "--context-length", "--precision", "--optimizer", "--max-norm", "--d-ff",
-        "--layers", "--vocabulary", "--accumulate", "--checkpoint-blocks"})
+  for (const char* name : {"--model-size", "--context-length", "--precision", "--optimizer",
+                           "--max-norm", "--loss-scale", "--d-ff", "--layers", "--vocabulary",
+                           "--accumulate", "--checkpoint-blocks"})
     flags.at(name).rules.excludes = {kAttention};
   Flag& scenario = flags.at("--scenario");
   scenario.help += "; of attention fwd-bwd unless given";

@@ -38,9 +38,10 @@ void Study::show(StudyRun& run, const std::vector<StudyRow>&, const std::vector<
   print_notes(run.info.notes(records));
 }
 
-std::string shared_words(const StudyRun& run, const SharedFlags& shared) {
-  return fmt::format("{}{} --seed {}{}", run.device_words, to_command(run.protocol), shared.seed,
-                     shared.no_verify ? " --no-verify" : "");
+std::string shared_words(const StudyRun& run, const SharedFlags& shared,
+                         std::optional<int> threads) {
+  return fmt::format("{}{} --seed {}{}", to_command(shared.device, run.device, threads),
+                     to_command(run.protocol), shared.seed, shared.no_verify ? " --no-verify" : "");
 }
 
 void print_notes(const std::vector<std::string>& notes) {

@@ -171,8 +171,10 @@ Options row_options(const StudyRun& run, const SharedFlags& shared) {
   if constexpr (requires { options.verify; }) options.verify = !shared.no_verify;
   return options;
 }
-// The flags of these options, ready to paste after the study's name.
-std::string shared_words(const StudyRun& run, const SharedFlags& shared);
+// The flags of these options, ready to paste after the study's name; `threads` replaces those of a
+// CPU.
+std::string shared_words(const StudyRun& run, const SharedFlags& shared,
+                         std::optional<int> threads = {});
 
 // Prints each note on a line after "  - ".
 void print_notes(const std::vector<std::string>& notes);

@@ -73,7 +73,13 @@ INSTANTIATE_TEST_SUITE_P(
         BadUsage{"OutputOfKernel", {"kernel", "--output", "table.xlsx"}, ".xlsx"},
         BadUsage{"DeviceOfMemory", {"memory", "--device", "tpu"}, "'tpu'"},
         BadUsage{"OutputEnding", {"attention", "--output", "table.xlsx"}, ".xlsx"},
-        BadUsage{"OutputWithoutEnding", {"attention", "--output", "table"}, "table"}),
+        BadUsage{"OutputWithoutEnding", {"attention", "--output", "table"}, "table"},
+        BadUsage{"LossScaleOfAttention",
+                 {"profile", "--attention", "--loss-scale", "8", "--dry-run"},
+                 "--loss-scale excludes --attention"},
+        BadUsage{"LossScaleOfAttentionsMemory",
+                 {"memory", "--loss-scale", "8", "--dry-run"},
+                 "--loss-scale requires --model-size"}),
     name_of);
 
 // Near misses: what may have been meant.

@@ -33,6 +33,25 @@ TEST(Flags, OnlyWhatIsNoLongerTheDefaultIsWritten) {
   EXPECT_ERROR(flags.at("--lengths"), ErrorKind::internal, "--lengths");
 }
 
+// A number of samples that happens to be the default still replaces a default time budget.
+TEST(Flags, WhatWasGivenIsWrittenEvenIfItIsTheDefault) {
+  ProtocolFlags protocol{.iterations = 100, .time_budget = "1s"};
+  Flags flags;
+  add_protocol_flags(flags, &protocol);
+  protocol.gave_iterations = true;
+  EXPECT_EQ(flags.changed(), (Words{"--num-iterations", "100"}));
+}
+
+TEST(Studies, RefuseDurationsBeforeTheyOpenADevice) {
+  for (const auto& [name, flag] :
+       {std::pair("frontier", "--run-limit"), std::pair("frontier", "--probe-patience"),
+        std::pair("roofline", "--settle-time"), std::pair("kernel", "--time-limit")}) {
+    DeclaredStudy declared(*find_study(name));
+    *std::get<std::string*>(declared.flags.at(flag).target) = "soon";
+    EXPECT_ERROR(declared.study->check(), ErrorKind::usage, "soon");
+  }
+}
+
 TEST(Studies, HaveNamesTurnsAndTablesOfTheirOwn) {
   std::set<std::string_view> names;
   std::set<int> turns;

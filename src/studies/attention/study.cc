@@ -84,7 +84,9 @@ class Attention final : public Study {
     options_.try_beyond_budget = find_attention_preset(preset_).try_beyond_budget;
     runner_.emplace(run.device, options_);
     peers_.emplace(run.device, PeersOptions{.interrupted = run.interrupted});
-    const std::string command = "ridgeline attention" + shared_words(run, shared);
+    const std::string command =
+        fmt::format("ridgeline attention{}{}", shared_words(run, shared),
+                    options_.try_beyond_budget ? "" : " --preset " + preset_);
     std::vector<StudyRow> rows;
     for (const AttentionWorkload& workload : workloads_) {
       const bool is_peer = find_peer(workload.implementation) != nullptr;
@@ -134,7 +136,8 @@ class Attention final : public Study {
   }
 
  private:
-  // The preset, with axes replaced by those given on the command line.
+  // The preset, with axes replaced by those given on the command line. Matrices that then have
+  // rows in common give each once.
   std::vector<AttentionWorkload> workloads(const Device& device) const {
     const auto prefer = [](auto& target, const auto& given) {
       if (!given.empty()) target = given;
@@ -149,7 +152,8 @@ class Attention final : public Study {
       prefer(matrix.implementations, implementations_);
       matrix.causal = matrix.causal || causal_;
       matrix.backward = backward_algorithms(backward_.algorithms, device.facts());
-      for (AttentionWorkload& workload : expand_matrix(matrix)) all.push_back(std::move(workload));
+      for (AttentionWorkload& workload : expand_matrix(matrix))
+        if (std::ranges::find(all, workload) == all.end()) all.push_back(std::move(workload));
     }
     return all;
   }

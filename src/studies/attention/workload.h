@@ -29,6 +29,8 @@ const AttentionImplementation& find_attention_implementation(std::string_view na
 struct AttentionWorkload {
   AttentionConfig config;
   std::string implementation;
+
+  bool operator==(const AttentionWorkload&) const = default;
 };
 
 // The arguments of Executable, for our own implementations.

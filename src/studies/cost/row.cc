@@ -51,6 +51,11 @@ std::string label(const CostRow& row) {
   return fmt::format("{} on {}", label(row.workload), row.ceilings.title);
 }
 
+std::string to_command(const CostRow& row) {
+  const std::string words = to_command(row.workload);
+  return row.measured ? words : words + " --gpu " + typed_name(parse_gpu(row.ceilings.title));
+}
+
 LeastTime least_time(const CountedWork& work, std::string_view dtype, const Roofline& ceilings,
                      bool measured) {
   const ComputeCeiling* top = ceilings.find_compute(dtype);

@@ -31,6 +31,8 @@ std::vector<CostRow> cost_rows(const std::vector<CostWorkload>& works,
                                const std::vector<Roofline>& data_sheets,
                                const std::optional<Roofline>& measured);
 std::string label(const CostRow& row);  // "gemm 64x64x64 fp32 on T4"
+// The words after "ridgeline cost" that select this row.
+std::string to_command(const CostRow& row);
 
 // The least time that the ceilings allow, with all bytes at the bandwidth of main memory.
 struct LeastTime {

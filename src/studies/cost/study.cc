@@ -92,12 +92,11 @@ class Costs final : public Study {
                               ? stored_ceilings(run.results_dir, run.device, run.blank.machine)
                               : std::nullopt;
     study_.emplace(run.device, row_options<CostStudyOptions>(run, shared));
-    return rows_of(
-        cost_rows(works_, data_sheets_, measured), *study_, run, [&](const CostRow& row) {
-          return fmt::format("ridgeline cost{}{}", to_command(row.workload),
-                             row.measured ? run.device_words
-                                          : " --gpu " + typed_name(parse_gpu(row.ceilings.title)));
-        });
+    return rows_of(cost_rows(works_, data_sheets_, measured), *study_, run,
+                   [&](const CostRow& row) {
+                     return fmt::format("ridgeline cost{}{} --seed {}", to_command(row),
+                                        run.device_words, shared.seed);
+                   });
   }
 
   NamedCells planned_cells(const StudyRow& row) const override {

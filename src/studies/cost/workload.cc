@@ -8,6 +8,7 @@
 #include "base/closest.h"
 #include "base/error.h"
 #include "compile/lower.h"
+#include "studies/model/flags.h"
 
 namespace ridgeline {
 namespace {
@@ -138,6 +139,24 @@ std::string_view counted_scope(CostOp op) {
   if (op == CostOp::self_attention) return "layers.0.attention";
   if (op == CostOp::mlp) return "layers.0.ffn";
   return op == CostOp::layer ? "layers.0" : "";
+}
+
+// The named size with the sizes that replace its own; all sizes if nothing of a named one is left.
+std::string model_words(const TransformerConfig& model) {
+  constexpr std::string_view kCustom = "custom-";
+  ModelOverrides sizes{model.d_model, model.d_ff, model.layers, model.heads, model.vocabulary};
+  std::string named = model.name;
+  if (named.starts_with(kCustom)) named.erase(0, kCustom.size());
+  const auto of_name = std::ranges::find(transformer_sizes(), named, &TransformerConfig::name);
+  if (of_name == transformer_sizes().end()) return to_command(sizes);
+  if (sizes.d_model == of_name->d_model) sizes.d_model = 0;
+  if (sizes.d_ff == of_name->d_ff) sizes.d_ff = 0;
+  if (sizes.layers == of_name->layers) sizes.layers = 0;
+  if (sizes.heads == of_name->heads) sizes.heads = 0;
+  if (sizes.vocabulary == of_name->vocabulary) sizes.vocabulary = 0;
+  // A size that was replaced by itself still gives the model another name.
+  if (named != model.name && !sizes.any()) sizes.d_model = model.d_model;
+  return fmt::format(" --model-size {}{}", named, to_command(sizes));
 }
 
 bool is_within(std::string_view path, std::string_view scope) {
@@ -357,14 +376,8 @@ std::string to_command(const CostWorkload& workload) {
     words += fmt::format(" --shape {},{},{}", workload.shape.m, workload.shape.n, workload.shape.k);
   } else {
     const TransformerConfig& model = workload.model;
-    const bool is_named =
-        std::ranges::count(transformer_sizes(), model.name, &TransformerConfig::name) > 0;
-    words +=
-        workload.gemma ? fmt::format(" --model-config {}", workload.gemma->word)
-        : is_named
-            ? fmt::format(" --model-size {}", model.name)
-            : fmt::format(" --d-model {} --d-ff {} --layers {} --heads {} --vocabulary {}",
-                          model.d_model, model.d_ff, model.layers, model.heads, model.vocabulary);
+    words += workload.gemma ? fmt::format(" --model-config {}", workload.gemma->word)
+                            : model_words(model);
     words += fmt::format(" --context-length {} --batch-size {} --phase {}", model.context_length,
                          model.batch_size, name(workload.phase));
     if (info(workload.op).has_attention)

@@ -135,9 +135,9 @@ class Ddp final : public Study {
           const Distribution& how = workload.distribution;
           return fmt::format(
               "ridgeline ddp{}{} --batch-size {}{} --ranks {} --backend {} --strategy {}{}",
-              shared_words(run, shared), to_command(workload.model), axes_.batch_size,
-              to_command(axes_.overrides) + accumulate_words(), how.ranks, workload.backend,
-              info(how.strategy).name,
+              shared_words(run, shared, workload.threads), to_command(workload.model),
+              axes_.batch_size, to_command(axes_.overrides) + accumulate_words(), how.ranks,
+              workload.backend, info(how.strategy).name,
               how.strategy == ParallelStrategy::bucketed
                   ? fmt::format(" --bucket-mb {}", how.bucket.count / kBucketUnit)
                   : std::string());

@@ -45,7 +45,10 @@ class Frontier final : public Study {
     return "implementations:\n" + listed(attention_implementations()) + kListedDtypes;
   }
 
-  void check() override { parse_seconds(probe_patience_); }
+  void check() override {
+    run_limit_s_ = parse_seconds(run_limit_);
+    probe_patience_s_ = parse_seconds(probe_patience_);
+  }
 
   std::vector<StudyRow> rows(StudyRun& run) override {
     const ChildProbeOptions child{.device_words = words_for_child(shared.device, run.device),
@@ -57,14 +60,15 @@ class Frontier final : public Study {
         .step = step_,
         .max_seq_len = max_seq_len_,
         .max_probes = max_probes_,
-        .run_limit_s = parse_seconds(run_limit_),
+        .run_limit_s = run_limit_s_,
         .seed = shared.seed,
         .settings = run.settings};
-    options_.settings["probe_patience_s"] = parse_seconds(probe_patience_);
+    options_.settings["probe_patience_s"] = probe_patience_s_;
     const std::string command = fmt::format(
-        "ridgeline frontier{} --step {} --max-seq-len {} --max-probes {} --run-limit {} "
+        "ridgeline frontier{} --seed {} --step {} --max-seq-len {} --max-probes {} --run-limit {} "
         "--probe-patience {}",
-        run.device_words, step_, max_seq_len_, max_probes_, run_limit_, probe_patience_);
+        run.device_words, shared.seed, step_, max_seq_len_, max_probes_, run_limit_,
+        probe_patience_);
     std::vector<StudyRow> rows;
     for (const AttentionWorkload& workload : workloads(run.device)) {
       Record record = describe_frontier(workload, run.device, options_, run.blank);
@@ -128,6 +132,7 @@ class Frontier final : public Study {
   int max_probes_ = FrontierOptions().max_probes;
   std::string run_limit_ = "20s";
   std::string probe_patience_ = "5min";
+  double run_limit_s_ = 0, probe_patience_s_ = 0;
   FrontierOptions options_;
 };
 

@@ -2,10 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
-
 #include "base/closest.h"
 #include "base/error.h"
+#include "studies/flags.h"
 
 namespace ridgeline {
 namespace {
@@ -41,18 +40,11 @@ std::vector<int64_t> default_gemm_sizes(bool on_gpu) {
 }
 
 GemmShape parse_gemm_shape(std::string_view text) {
-  GemmShape shape;
-  int64_t* const sizes[] = {&shape.m, &shape.n, &shape.k};
-  const char *at = text.data(), *end = text.data() + text.size();
-  for (int i = 0; i < 3; ++i) {
-    const auto [stop, problem] = std::from_chars(at, end, *sizes[i]);
-    const bool separated = i == 2 ? stop == end : stop < end && *stop == ',';
-    if (problem != std::errc{} || !separated || *sizes[i] < 1)
-      throw Error(ErrorKind::usage, fmt::format("'{}' is not a shape of a product", text),
-                  "give M,N,K, each at least 1, such as 4096,4096,1024");
-    at = stop + 1;
-  }
-  return shape;
+  const std::vector<int64_t> sizes = parse_sizes(text, 3);
+  if (sizes.empty())
+    throw Error(ErrorKind::usage, fmt::format("'{}' is not a shape of a product", text),
+                "give M,N,K, each at least 1, such as 4096,4096,1024");
+  return {sizes[0], sizes[1], sizes[2]};
 }
 
 std::vector<GemmWorkload> expand_matrix(const GemmMatrix& matrix) {

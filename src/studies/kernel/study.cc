@@ -65,6 +65,8 @@ class Kernel final : public Study {
     return text + kListedDtypes;
   }
 
+  void check() override { time_limit_s_ = parse_seconds(time_limit_); }
+
   std::vector<StudyRow> rows(StudyRun& run) override {
     const std::vector<KernelWorkload> workloads = expand_matrix(matrix(run.device));
     options_ = row_options<KernelStudyOptions>(run, shared);
@@ -77,7 +79,7 @@ class Kernel final : public Study {
       own_.emplace(run.device,
                    OwnKernel{.source = source_,
                              .entry = entry_,
-                             .time_limit_s = parse_seconds(time_limit_),
+                             .time_limit_s = time_limit_s_,
                              .worker_words = {std::filesystem::read_symlink("/proc/self/exe"),
                                               std::string(kOwnKernelWorkerCommand)}},
                    options_);
@@ -154,6 +156,7 @@ class Kernel final : public Study {
   std::string source_;  // of the user's own kernel; empty: none
   std::string entry_;
   std::string time_limit_ = "10s";
+  double time_limit_s_ = 0;
   KernelStudyOptions options_;
   std::optional<KernelStudy> study_;
   std::optional<Peers> peers_;

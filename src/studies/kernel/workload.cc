@@ -2,12 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <array>
-#include <charconv>
-
 #include "base/closest.h"
 #include "base/error.h"
 #include "studies/attention/workload.h"
+#include "studies/flags.h"
 #include "studies/peers/implementations.h"
 
 namespace ridgeline {
@@ -46,18 +44,8 @@ std::vector<KernelMode> modes_of(const Device& device) {
 }
 
 KernelShape parse_kernel_shape(std::string_view text) {
-  std::array<int64_t, 4> sizes{};
-  const char* at = text.data();
-  const char* end = text.data() + text.size();
-  bool good = true;
-  for (size_t i = 0; good && i < sizes.size(); ++i) {
-    const auto [stop, problem] = std::from_chars(at, end, sizes[i]);
-    const bool last = i + 1 == sizes.size();
-    good = problem == std::errc{} && sizes[i] >= 1 &&
-           (last ? stop == end : stop != end && *stop == ',');
-    at = stop + 1;
-  }
-  if (!good)
+  const std::vector<int64_t> sizes = parse_sizes(text, 4);
+  if (sizes.empty())
     throw Error(ErrorKind::usage, fmt::format("'{}' is not a shape", text),
                 "give batch, heads, sequence and head width, each at least 1: --shape 32,8,128,64");
   return {sizes[0], sizes[1], sizes[2], sizes[3]};

@@ -37,8 +37,8 @@ class Memory final : public Study {
  public:
   void declare(Flags& flags) override {
     add_model_axes(flags, &axes_);
-    for (const char* name : {"--precision", "--optimizer", "--max-norm", "--d-ff", "--layers",
-                             "--vocabulary", "--accumulate", "--checkpoint-blocks"})
+    for (const char* name : {"--precision", "--optimizer", "--max-norm", "--loss-scale", "--d-ff",
+                             "--layers", "--vocabulary", "--accumulate", "--checkpoint-blocks"})
       flags.at(name).rules.needs = {kModelSize};
     flags.at("--context-length").rules.given = &gave_contexts_;
     flags.at("--scenario").rules.given = &gave_scenarios_;

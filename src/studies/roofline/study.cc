@@ -100,6 +100,7 @@ class CeilingProbes final : public Study {
 
   void check() override {
     ops_ = read_ops(results_);
+    settle_s_ = parse_seconds(settle_time_);
     if (!gpus_.empty()) on_paper_ = paper_rows();
   }
 
@@ -123,14 +124,15 @@ class CeilingProbes final : public Study {
 
   std::vector<StudyRow> rows(StudyRun& run) override {
     auto options = row_options<RooflineStudyOptions>(run, shared);
-    options.settle_s = parse_seconds(settle_time_);
+    options.settle_s = settle_s_;
     options.sizes = sizes_;
     study_.emplace(run.device, std::move(options));
     const std::vector<CeilingProbe> probes = study_->probes(dtypes_of(run.device), run.blank);
     within_cache_ = std::ranges::any_of(probes, &CeilingProbe::within_cache);
     return rows_of(probes, *study_, run, [&](const CeilingProbe& probe) {
-      return "ridgeline roofline" + run.device_words + to_command(run.protocol) +
-             (probe.dtype.empty() ? std::string() : " --dtype " + probe.dtype);
+      return fmt::format("ridgeline roofline{} --settle-time {}{}{}", shared_words(run, shared),
+                         settle_time_, probe.dtype.empty() ? "" : " --dtype " + probe.dtype,
+                         probe.size > 0 ? fmt::format(" --size {}", probe.size) : "");
     });
   }
 
@@ -181,8 +183,8 @@ class CeilingProbes final : public Study {
     std::vector<Record> records;
     for (const CostRow& row : on_paper_)
       if (auto record = study.run(row, study.describe(row, run.blank))) {
-        record->command = fmt::format("ridgeline cost{} --gpu {}", to_command(row.workload),
-                                      typed_name(parse_gpu(row.ceilings.title)));
+        record->command = fmt::format("ridgeline cost{}{} --seed {}", to_command(row),
+                                      run.device_words, shared.seed);
         records.push_back(std::move(*record));
       }
     std::vector<GpuSpec> specs;
@@ -216,6 +218,7 @@ class CeilingProbes final : public Study {
   std::vector<CostRow> on_paper_;
   std::vector<int64_t> sizes_;
   std::string settle_time_ = "3s";
+  double settle_s_ = 0;
   bool stored_ = false;
   bool no_plot_ = false;
   std::vector<Record> ops_;
