@@ -51,7 +51,7 @@ int run_command(DeviceFlags flags) {
               reset_peak_rss() ? "can be measured per row"
                                : "cannot be reset here: rows record no growth of the process");
   print("Ranks\n");
-  for (const RankBackend& backend : rank_backends()) {
+  for (const RankBackend& backend : kRankBackends) {
     const std::string name(backend.name), why = missing_backend(name, nullptr);
     doctor_line(name, why.empty() ? std::string(backend.summary) : "not here: " + why);
   }

@@ -19,7 +19,7 @@ class Costs final : public Study {
  public:
   void declare(Flags& flags) override {
     flags.add("op", &ops_, "what is counted (default: all of it); see --list",
-              {.choices = names_of(cost_ops()), .only_choices = true});
+              {.choices = names_of(kCostOps), .only_choices = true});
     add_gpus(flags, &gpus_).rules.shows_default = true;
     add_dtypes(flags, &dtypes_).rules.shows_default = true;
     flags.add("--size", &matrix_.sizes, "of square products", {.shows_default = true});
@@ -38,10 +38,10 @@ class Costs final : public Study {
     flags.add("--head-dim", &head_dim_, "width of one head, instead of --d-model",
               {.range = FlagRange{1, 1 << 24}, .excludes = {"--d-model"}});
     add_implementations(flags, &forms_, "of attention, in layers and models too: naive, flash",
-                        names_of(cost_forms()))
+                        names_of(kCostForms))
         .rules.shows_default = true;
     flags.add("--phase", &phases_, "prefill, decode, fwd-bwd, full-step",
-              {.shows_default = true, .choices = names_of(cost_phases())});
+              {.shows_default = true, .choices = names_of(kCostPhases)});
     add_causal(flags, &matrix_.causal).help =
         "of attention alone: a query sees only keys up to its own position (layers always do)";
     add_device_flags(flags, &shared.device);
@@ -50,22 +50,23 @@ class Costs final : public Study {
   }
 
   std::string list() const override {
-    std::string text = "counted:\n" + listed(cost_ops(), 15) + "phases:\n" +
-                       listed(cost_phases(), 15) + "forms of attention (--impl):\n" +
-                       listed(cost_forms(), 15) + "GPUs (--gpu), by their data sheets:\n ";
+    std::string text = "counted:\n" + listed(kCostOps, 15) + "phases:\n" + listed(kCostPhases, 15) +
+                       "forms of attention (--impl):\n" + listed(kCostForms, 15) +
+                       "GPUs (--gpu), by their data sheets:\n ";
     for (const GpuSpec& spec : gpu_specs()) text += " " + typed_name(spec);
     return text + "\n";
   }
 
   void check() override {
     matrix_.ops.clear();
-    const Words all = gemmas_.empty() ? names_of(cost_ops()) : Words{"model"};
+    const Words all = gemmas_.empty() ? names_of(kCostOps) : Words{"model"};
     for (const std::string& op : ops_.empty() ? all : ops_)
-      matrix_.ops.push_back(parse_cost_op(op));
+      matrix_.ops.push_back(kCostOps.find(op).op);
     matrix_.phases.clear();
-    for (const std::string& phase : phases_) matrix_.phases.push_back(parse_cost_phase(phase));
+    for (const std::string& phase : phases_)
+      matrix_.phases.push_back(kCostPhases.find(phase).phase);
     matrix_.forms.clear();
-    for (const std::string& form : forms_) matrix_.forms.push_back(parse_cost_form(form));
+    for (const std::string& form : forms_) matrix_.forms.push_back(kCostForms.find(form).form);
     matrix_.dtypes.clear();
     for (const std::string& dtype : dtypes_) matrix_.dtypes.push_back(parse_float_dtype(dtype));
     matrix_.shapes.clear();

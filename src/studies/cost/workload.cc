@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/closest.h"
 #include "base/error.h"
 #include "compile/lower.h"
 #include "studies/model/flags.h"
@@ -13,31 +12,23 @@
 namespace ridgeline {
 namespace {
 
-const std::vector<CostOpInfo>& op_table() {
-  using enum CostPhase;
-  static const std::vector<CostOpInfo> kOps = {
-      {CostOp::gemm, "gemm", "a matrix times a matrix", false, {whole}},
-      {CostOp::gemv, "gemv", "a matrix times a vector", false, {whole}},
-      {CostOp::attention,
-       "attention",
-       "softmax(q k^T) v alone, for the heads of the model",
-       true,
-       {prefill, decode, fwd_bwd}},
-      {CostOp::self_attention,
-       "self-attention",
-       "of a layer: projections, RoPE and attention",
-       true,
-       {prefill, decode}},
-      {CostOp::mlp, "mlp", "of a layer: SwiGLU", false, {prefill, decode}},
-      {CostOp::layer, "layer", "a decoder layer with norms and residuals", true, {prefill, decode}},
-      {CostOp::model,
-       "model",
-       "embedding, all layers and the head",
-       true,
-       {prefill, decode, fwd_bwd, full_step}},
-  };
-  return kOps;
-}
+constexpr CostPhase kWhole[] = {CostPhase::whole};
+constexpr CostPhase kForward[] = {CostPhase::prefill, CostPhase::decode};
+constexpr CostPhase kOfAttention[] = {CostPhase::prefill, CostPhase::decode, CostPhase::fwd_bwd};
+constexpr CostPhase kOfModels[] = {CostPhase::prefill, CostPhase::decode, CostPhase::fwd_bwd,
+                                   CostPhase::full_step};
+
+constexpr CostOpInfo kOps[] = {
+    {CostOp::gemm, "gemm", "a matrix times a matrix", false, kWhole},
+    {CostOp::gemv, "gemv", "a matrix times a vector", false, kWhole},
+    {CostOp::attention, "attention", "softmax(q k^T) v alone, for the heads of the model", true,
+     kOfAttention},
+    {CostOp::self_attention, "self-attention", "of a layer: projections, RoPE and attention", true,
+     kForward},
+    {CostOp::mlp, "mlp", "of a layer: SwiGLU", false, kForward},
+    {CostOp::layer, "layer", "a decoder layer with norms and residuals", true, kForward},
+    {CostOp::model, "model", "embedding, all layers and the head", true, kOfModels},
+};
 
 constexpr CostPhaseInfo kPhases[] = {
     {CostPhase::prefill, "prefill", "all tokens of the context at once, in the dtype throughout"},
@@ -166,42 +157,14 @@ bool is_within(std::string_view path, std::string_view scope) {
 
 }  // namespace
 
-std::span<const CostOpInfo> cost_ops() {
-  return op_table();
-}
-
-const CostOpInfo& info(CostOp op) {
-  return op_table()[static_cast<size_t>(op)];
-}
-
-CostOp parse_cost_op(std::string_view name) {
-  return find_named(op_table(), name, "something whose cost can be counted").op;
-}
-
-std::span<const CostPhaseInfo> cost_phases() {
-  return kPhases;
-}
+const Choices<CostOpInfo> kCostOps{"something whose cost can be counted", kOps};
+const Choices<CostPhaseInfo> kCostPhases{"a phase", kPhases};
+const Choices<CostForm> kCostForms{"a form of attention", kForms};
 
 std::string_view name(CostPhase phase) {
-  for (const CostPhaseInfo& row : kPhases)
+  for (const CostPhaseInfo& row : kCostPhases)
     if (row.phase == phase) return row.name;
   return "";
-}
-
-CostPhase parse_cost_phase(std::string_view name) {
-  return find_named(kPhases, name, "a phase").phase;
-}
-
-std::span<const CostForm> cost_forms() {
-  return kForms;
-}
-
-std::string_view cost_form_name(AttentionForm form) {
-  return kForms[static_cast<size_t>(form)].name;
-}
-
-AttentionForm parse_cost_form(std::string_view name) {
-  return find_named(kForms, name, "a form of attention").form;
 }
 
 std::vector<CostWorkload> expand_matrix(const CostMatrix& matrix) {
@@ -347,7 +310,7 @@ Json workload_json(const CostWorkload& workload) {
                {"d_model", model.d_model}});
   if (info(workload.op).has_attention)
     json.update(
-        {{"form", cost_form_name(workload.form)},
+        {{"form", kCostForms[workload.form].name},
          {"heads", model.heads},
          {"head_dim", workload.gemma ? workload.gemma->config.head_dim : model.head_dim()}});
   if (workload.op == CostOp::attention) json["causal"] = workload.causal;
@@ -364,7 +327,7 @@ std::string label(const CostWorkload& workload) {
     return fmt::format("{} {}x{}x{} {}", info(workload.op).name, workload.shape.m, workload.shape.n,
                        workload.shape.k, dtype);
   const std::string form =
-      info(workload.op).has_attention ? fmt::format(" {}", cost_form_name(workload.form)) : "";
+      info(workload.op).has_attention ? fmt::format(" {}", kCostForms[workload.form].name) : "";
   return fmt::format("{} {} {} context={} batch={}{} {}", info(workload.op).name,
                      name(workload.phase), workload.model.name, workload.model.context_length,
                      workload.model.batch_size, form, dtype);
@@ -381,7 +344,7 @@ std::string to_command(const CostWorkload& workload) {
     words += fmt::format(" --context-length {} --batch-size {} --phase {}", model.context_length,
                          model.batch_size, name(workload.phase));
     if (info(workload.op).has_attention)
-      words += fmt::format(" --impl {}", cost_form_name(workload.form));
+      words += fmt::format(" --impl {}", kCostForms[workload.form].name);
     if (workload.causal) words += " --causal";
   }
   return words + fmt::format(" --dtype {}", info(workload.dtype).name);

@@ -12,6 +12,7 @@
 #include "cost/cost.h"
 #include "models/gemma3_cache.h"
 #include "models/transformer_lm.h"
+#include "studies/choices.h"
 #include "studies/gemm/workload.h"
 
 namespace ridgeline {
@@ -26,29 +27,27 @@ struct CostOpInfo {
   std::string_view name;
   std::string_view summary;
   bool has_attention;  // in one of several forms
-  std::vector<CostPhase> phases;
+  std::span<const CostPhase> phases;
 };
-std::span<const CostOpInfo> cost_ops();
-const CostOpInfo& info(CostOp op);
-CostOp parse_cost_op(std::string_view name);  // throws a usage error that lists them
+extern const Choices<CostOpInfo> kCostOps;
+inline const CostOpInfo& info(CostOp op) {
+  return kCostOps[op];
+}
 
 struct CostPhaseInfo {
   CostPhase phase;
   std::string_view name;
   std::string_view summary;
 };
-std::span<const CostPhaseInfo> cost_phases();  // without `whole`
-std::string_view name(CostPhase phase);        // empty for `whole`
-CostPhase parse_cost_phase(std::string_view name);
+extern const Choices<CostPhaseInfo> kCostPhases;  // without `whole`
+std::string_view name(CostPhase phase);           // empty for `whole`
 
 struct CostForm {
   AttentionForm form;
   std::string_view name;
   std::string_view summary;
 };
-std::span<const CostForm> cost_forms();
-std::string_view cost_form_name(AttentionForm form);
-AttentionForm parse_cost_form(std::string_view name);
+extern const Choices<CostForm> kCostForms;
 
 // A Gemma-3, counted instead of our own model.
 struct CostGemma {

@@ -58,7 +58,7 @@ DdpWorkload ddp_workload(const Json& json) {
   workload.model.config.name = json["model"].text();
   for (const SizeKey& each : kSizeKeys)
     workload.model.config.*each.size = json[each.key].get<int64_t>();
-  workload.model.precision = parse_model_precision(json["precision"].text());
+  workload.model.precision = kModelPrecisions.find(json["precision"].text()).precision;
   workload.model.mode = parse_mode(json["mode"].text());
   workload.model.micro_batches = json["micro_batches"].get<int64_t>();
   workload.distribution = {.strategy = parse_parallel_strategy(json["strategy"].text()),
@@ -72,7 +72,7 @@ DdpWorkload ddp_workload(const Json& json) {
 std::vector<DdpWorkload> expand_matrix(const DdpMatrix& matrix) {
   std::vector<DdpWorkload> workloads;
   for (const std::string& backend : matrix.backends) {
-    check_backend(backend);
+    kRankBackends.find(backend);
     for (const int64_t ranks : matrix.ranks) {
       if (ranks < 1 || ranks > kMostDdpRanks)
         throw Error(ErrorKind::usage, fmt::format("{} ranks were asked for", ranks),

@@ -30,7 +30,7 @@ class Decode final : public Study {
     choose("--phase", &matrix_.phases, "prefill: the whole prompt, decode: one token after it",
            {"prefill", "decode"});
     choose("--part", &matrix_.parts, "attention, mlp, layer: each with its norms and residual",
-           layer_parts());
+           names_of(kLayerParts));
     choose("--layer-kind", &matrix_.kinds, "full, sliding", {"full", "sliding"});
     add_implementations(flags, &matrix_.modes, "vanilla, fused, flash, compiled", names_of(modes()))
         .rules.shows_default = true;

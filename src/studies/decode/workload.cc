@@ -11,16 +11,8 @@
 namespace ridgeline {
 namespace {
 
-struct PartName {
-  Gemma3Part part;
-  std::string_view name;
-};
-constexpr PartName kLayerParts[] = {
+constexpr LayerPartInfo kPartsOfLayers[] = {
     {Gemma3Part::attention, "attention"}, {Gemma3Part::mlp, "mlp"}, {Gemma3Part::layer, "layer"}};
-
-Gemma3Part parse_part(std::string_view word) {
-  return find_named(kLayerParts, word, "a part of a layer").part;
-}
 
 // Whether a word is the first of two known ones. Throws a usage error for any other.
 bool is_first(std::string_view word, std::string_view what, std::string_view first,
@@ -32,13 +24,7 @@ bool is_first(std::string_view word, std::string_view what, std::string_view fir
 
 }  // namespace
 
-Words layer_parts() {
-  return names_of(kLayerParts);
-}
-
-std::string_view name(Gemma3Part part) {
-  return kLayerParts[static_cast<size_t>(part)].name;
-}
+const Choices<LayerPartInfo> kLayerParts{"a part of a layer", kPartsOfLayers};
 
 std::string_view name(Gemma3Layer kind) {
   return kind == Gemma3Layer::full ? "full" : "sliding";
@@ -59,7 +45,7 @@ std::vector<LayerWorkload> expand_matrix(const LayerMatrix& matrix) {
                     workloads.push_back(
                         {.config = config,
                          .config_word = word,
-                         .part = parse_part(part),
+                         .part = kLayerParts.find(part).part,
                          .kind = is_first(kind, "a kind of layer", "full", "sliding")
                                      ? Gemma3Layer::full
                                      : Gemma3Layer::sliding,

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "compile/lower.h"
 #include "models/gemma3_cache.h"
+#include "studies/choices.h"
 #include "studies/flags.h"
 
 namespace ridgeline {
@@ -33,14 +34,20 @@ struct LayerWorkload {
   int64_t new_tokens() const { return batch_size * (decodes ? 1 : prompt); }
 };
 
-Words layer_parts();  // "attention", "mlp", "layer"
-std::string_view name(Gemma3Part part);
+struct LayerPartInfo {
+  Gemma3Part part;
+  std::string_view name;
+};
+extern const Choices<LayerPartInfo> kLayerParts;
+inline std::string_view name(Gemma3Part part) {
+  return kLayerParts[part].name;
+}
 std::string_view name(Gemma3Layer kind);  // "full", "sliding"
 
 // The study's axes; every combination is a row.
 struct LayerMatrix {
   Words configs = {"270m"};
-  Words parts = layer_parts();
+  Words parts = names_of(kLayerParts);
   Words phases = {"prefill", "decode"};
   Words caches = {"on", "off"};
   Words kinds = {"full"};

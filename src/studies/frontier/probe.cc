@@ -39,7 +39,7 @@ std::optional<ProbeResult> probe_in_child(const AttentionWorkload& workload, Pro
                                           const ChildProbeOptions& options) {
   Words words = {"/proc/self/exe", kFrontierProbeCommand,
                  "--seq-len",      fmt::to_string(workload.config.seq_len),
-                 "--method",       std::string(name(method))};
+                 "--method",       std::string(kProbeMethods[method].name)};
   for (const Words& more : {options.device_words, problem_words(workload)})
     words.insert(words.end(), more.begin(), more.end());
   const double begin = monotonic_s();
@@ -100,7 +100,8 @@ void answer_probe(const ProbeFlags& flags, Device& device) {
   workload.config.backward = backward_algorithm({}, device.facts());
   Json answer;
   try {
-    answer["peak_bytes"] = probe_length(workload, device, parse_probe_method(flags.method)).count;
+    const ProbeMethod method = kProbeMethods.find(flags.method).method;
+    answer["peak_bytes"] = probe_length(workload, device, method).count;
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::out_of_memory) throw;
     answer["out_of_memory"] = error.message();

@@ -6,7 +6,6 @@
 #include <functional>
 #include <vector>
 
-#include "base/closest.h"
 #include "base/error.h"
 #include "compile/executable.h"
 #include "studies/expected_time.h"
@@ -15,7 +14,8 @@
 namespace ridgeline {
 namespace {
 
-constexpr ProbeMethod kMethods[] = {ProbeMethod::run, ProbeMethod::allocate};
+constexpr ProbeMethodInfo kMethods[] = {{ProbeMethod::run, "run"},
+                                        {ProbeMethod::allocate, "allocate"}};
 
 std::string_view outcome_name(ProbeResult::Outcome outcome) {
   switch (outcome) {
@@ -66,15 +66,7 @@ int64_t next_length(const Bracket& bracket, int64_t predicted, const FrontierOpt
 
 }  // namespace
 
-std::string_view name(ProbeMethod method) {
-  return method == ProbeMethod::run ? "run" : "allocate";
-}
-
-ProbeMethod parse_probe_method(std::string_view text) {
-  for (ProbeMethod method : kMethods)
-    if (name(method) == text) return method;
-  throw unknown_name(text, {.what = "a way to probe", .names = {"run", "allocate"}});
-}
+const Choices<ProbeMethodInfo> kProbeMethods{"a way to probe", kMethods};
 
 Bytes predicted_peak(const AttentionWorkload& workload, Device& device) {
   return Executable(attention_trace(workload), device, attention_options(workload))
@@ -172,7 +164,7 @@ std::optional<Record> find_frontier(const AttentionWorkload& workload, Device& d
     if (!result) return std::nullopt;
     Json entry = {{"seq_len", length},
                   {"outcome", outcome_name(result->outcome)},
-                  {"method", name(method)},
+                  {"method", kProbeMethods[method].name},
                   {"predicted_peak_bytes", predicted_peak(at, device).count},
                   {"seconds", result->seconds}};
     if (result->peak) entry["peak_bytes"] = result->peak->count;

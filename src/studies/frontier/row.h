@@ -11,6 +11,7 @@
 #include "measure/record.h"
 #include "runtime/device.h"
 #include "studies/attention/workload.h"
+#include "studies/choices.h"
 
 namespace ridgeline {
 
@@ -18,8 +19,11 @@ enum class ProbeMethod {
   run,       // runs forward and backward once
   allocate,  // only allocates and writes every tensor, in the order of the schedule
 };
-std::string_view name(ProbeMethod method);
-ProbeMethod parse_probe_method(std::string_view text);  // throws a usage error
+struct ProbeMethodInfo {
+  ProbeMethod method;
+  std::string_view name;
+};
+extern const Choices<ProbeMethodInfo> kProbeMethods;
 
 struct ProbeResult {
   enum class Outcome { fits, out_of_memory, failed } outcome = Outcome::failed;

@@ -31,7 +31,7 @@ GemmProblem::GemmProblem(const GemmWorkload& workload, Device& device, uint64_t 
   a_ = make({m, k}, "a", a_memory_);
   b_ = make({k, n}, "b", b_memory_);
   out_ = make({m, n}, "out", out_memory_);
-  start_ = device.prepare_gemm(find_gemm_implementation(workload.implementation).rung,
+  start_ = device.prepare_gemm(kGemmImplementations.find(workload.implementation).rung,
                                {.a = a_, .b = b_, .out = out_});
   fill_randomly(device, a_, seed, "a");
   fill_randomly(device, b_, seed, "b");

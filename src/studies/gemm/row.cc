@@ -51,7 +51,7 @@ double GemmStudy::expected_s(const GemmWorkload& workload, const Record& describ
       expected_once_s({.flops = static_cast<double>(cost.flops),
                        .bytes = static_cast<double>(cost.bytes.count),
                        .dtype = info(workload.dtype).name,
-                       .slowdown = find_gemm_implementation(workload.implementation).slowdown},
+                       .slowdown = kGemmImplementations.find(workload.implementation).slowdown},
                       device_, described.machine);
   return 2 * once + expected_samples_s(once, options_.protocol);
 }

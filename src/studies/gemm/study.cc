@@ -16,7 +16,7 @@ class Gemm final : public Study {
   void declare(Flags& flags) override {
     add_implementations(flags, &implementations_,
                         "naive, tiled, simd, library (default: all that the device has)",
-                        names_of(gemm_implementations()));
+                        names_of(kGemmImplementations));
     flags.add("--op", &ops_, "gemm, gemv: what --size makes", {.shows_default = true});
     flags.add("--size", &sizes_, "of square problems");
     flags.add("--shape", &shapes_, "M,N,K of one problem; give it again for more; N = 1 is a gemv",
@@ -31,7 +31,7 @@ class Gemm final : public Study {
 
   std::string list() const override {
     std::string text =
-        "implementations:\n" + listed(gemm_implementations()) +
+        "implementations:\n" + listed(kGemmImplementations) +
         "ops:\n"
         "  gemm         C[size,size] = A[size,size] B[size,size]\n"
         "  gemv         y[size] = A[size,size] x[size]\n"

@@ -19,17 +19,11 @@ constexpr GemmImplementation kImplementations[] = {
 
 }  // namespace
 
-std::span<const GemmImplementation> gemm_implementations() {
-  return kImplementations;
-}
-
-const GemmImplementation& find_gemm_implementation(std::string_view name) {
-  return find_named(kImplementations, name, "a GEMM implementation");
-}
+const Choices<GemmImplementation> kGemmImplementations{"a GEMM implementation", kImplementations};
 
 std::vector<std::string> gemm_implementations_of(const Device& device) {
   std::vector<std::string> names;
-  for (const GemmImplementation& implementation : kImplementations)
+  for (const GemmImplementation& implementation : kGemmImplementations)
     if (device.has_gemm(implementation.rung)) names.emplace_back(implementation.name);
   return names;
 }
@@ -49,7 +43,7 @@ GemmShape parse_gemm_shape(std::string_view text) {
 
 std::vector<GemmWorkload> expand_matrix(const GemmMatrix& matrix) {
   for (const std::string& implementation : matrix.implementations)
-    find_gemm_implementation(implementation);
+    kGemmImplementations.find(implementation);
   std::vector<GemmShape> shapes;
   for (const std::string& op : matrix.ops) {
     if (op != "gemm" && op != "gemv")

@@ -1,7 +1,6 @@
 // The workloads of the gemm study: shapes, implementations and every combination of them.
 #pragma once
 
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,6 +8,7 @@
 #include "graph/dtype.h"
 #include "measure/record.h"
 #include "runtime/device.h"
+#include "studies/choices.h"
 
 namespace ridgeline {
 
@@ -29,9 +29,7 @@ struct GemmImplementation {
   std::string_view summary;
   double slowdown;  // against the library, roughly; only for estimated times
 };
-std::span<const GemmImplementation> gemm_implementations();
-// Throws a usage error that lists the known ones.
-const GemmImplementation& find_gemm_implementation(std::string_view name);
+extern const Choices<GemmImplementation> kGemmImplementations;
 std::vector<std::string> gemm_implementations_of(const Device& device);
 
 struct GemmWorkload {

@@ -60,10 +60,11 @@ class OwnKernelWorker {
                                    .copies = request.at("copies").get<int64_t>()};
     auto calls = std::make_unique<OwnKernelCalls>(*device_, code_, entry_, launch_, problem);
     calls_ = calls.get();
-    const KernelSamplerOptions how{.mode = parse_kernel_mode(request.at("mode").get<std::string>()),
-                                   .copies = problem.copies,
-                                   .calls = request.at("calls").get<int>(),
-                                   .cache = Bytes{request.at("cache_bytes").get<int64_t>()}};
+    const KernelSamplerOptions how{
+        .mode = kKernelModes.find(request.at("mode").get<std::string>()).mode,
+        .copies = problem.copies,
+        .calls = request.at("calls").get<int>(),
+        .cache = Bytes{request.at("cache_bytes").get<int64_t>()}};
     row_ = std::make_unique<KernelSampler>(std::move(calls), *device_, how);
     const double begin = monotonic_s();
     calls_->run_poisoned(false);

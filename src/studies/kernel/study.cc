@@ -30,7 +30,7 @@ class Kernel final : public Study {
               {.splits = false});
     add_dtypes(flags, &dtypes_).rules.shows_default = true;
     flags.add("--mode", &modes_, "hot, cold, cold-rotate, graph (default: all that the device has)",
-              {.choices = names_of(kernel_modes())});
+              {.choices = names_of(kKernelModes)});
     add_causal(flags, &causal_);
     add_backward(flags, &backward_);
     constexpr FlagRange kCalls{1, 10'000};
@@ -57,7 +57,7 @@ class Kernel final : public Study {
     for (const AttentionImplementation& implementation : attention_implementations())
       if (!info(implementation.mode).fuse)
         text += listed(implementation.name, implementation.summary);
-    text += peer_list() + "modes:\n" + listed(kernel_modes());
+    text += peer_list() + "modes:\n" + listed(kKernelModes);
     text += "shapes (batch, heads, sequence, head width) without --shape:\n";
     for (const KernelShape& shape : KernelMatrix().shapes)
       text += fmt::format("  {},{},{},{}\n", shape.batch_size, shape.heads, shape.seq_len,
@@ -121,7 +121,7 @@ class Kernel final : public Study {
     if (!shapes_.empty()) matrix.shapes.clear();
     for (const std::string& shape : shapes_) matrix.shapes.push_back(parse_kernel_shape(shape));
     if (!modes_.empty()) matrix.modes.clear();
-    for (const std::string& mode : modes_) matrix.modes.push_back(parse_kernel_mode(mode));
+    for (const std::string& mode : modes_) matrix.modes.push_back(kKernelModes.find(mode).mode);
     return matrix;
   }
 

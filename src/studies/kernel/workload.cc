@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "base/closest.h"
 #include "base/error.h"
 #include "studies/attention/workload.h"
 #include "studies/flags.h"
@@ -23,19 +22,7 @@ constexpr KernelModeInfo kModes[] = {
 
 }  // namespace
 
-std::span<const KernelModeInfo> kernel_modes() {
-  return kModes;
-}
-
-const KernelModeInfo& info(KernelMode mode) {
-  for (const KernelModeInfo& row : kModes)
-    if (row.mode == mode) return row;
-  throw Error(ErrorKind::internal, "a mode without a name");
-}
-
-KernelMode parse_kernel_mode(std::string_view name) {
-  return find_named(kModes, name, "a mode of measuring").mode;
-}
+const Choices<KernelModeInfo> kKernelModes{"a mode of measuring", kModes};
 
 std::vector<KernelMode> modes_of(const Device& device) {
   std::vector<KernelMode> modes = {KernelMode::hot, KernelMode::cold, KernelMode::cold_rotate};

@@ -1,13 +1,13 @@
 // What the kernel study measures: shapes, measurement modes, and every combination of them.
 #pragma once
 
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "models/attention.h"
 #include "runtime/device.h"
+#include "studies/choices.h"
 
 namespace ridgeline {
 
@@ -18,9 +18,10 @@ struct KernelModeInfo {
   std::string_view name;  // as users write it
   std::string_view summary;
 };
-std::span<const KernelModeInfo> kernel_modes();
-const KernelModeInfo& info(KernelMode mode);
-KernelMode parse_kernel_mode(std::string_view name);  // throws a usage error that lists them
+extern const Choices<KernelModeInfo> kKernelModes;
+inline const KernelModeInfo& info(KernelMode mode) {
+  return kKernelModes[mode];
+}
 
 // Returns all modes that the device supports; launch graphs exist on GPUs only.
 std::vector<KernelMode> modes_of(const Device& device);

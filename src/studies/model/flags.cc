@@ -49,7 +49,7 @@ std::string not_a_loss_scale(const std::string& text) {
 
 void expect_scaled_loss(const ModelAxes& axes) {
   for (const std::string& name : axes.precisions)
-    if (info(parse_model_precision(name)).scales_loss) return;
+    if (info(kModelPrecisions.find(name).precision).scales_loss) return;
   throw Error(ErrorKind::usage,
               fmt::format("--loss-scale is about fp16, but --precision {} scales no loss",
                           fmt::join(axes.precisions, ",")),
@@ -78,12 +78,12 @@ void add_model_axes(Flags& flags, ModelAxes* axes) {
   add_named_sizes(flags, axes);
   flags.add("--precision", &axes->precisions,
             "fp32, tf32, mixed (bf16 autocast) or mixed-fp16 (with loss scaling)",
-            {.shows_default = true, .choices = names_of(model_precisions())});
+            {.shows_default = true, .choices = names_of(kModelPrecisions)});
   flags.add("--impl,--mode", &axes->modes,
             "rungs of the ladder: vanilla (eager), fused, flash, compiled",
             {.shows_default = true, .choices = names_of(modes())});
   flags.add("--scenario", &axes->scenarios, "forward, fwd-bwd, full-step",
-            {.shows_default = true, .choices = names_of(scenarios())});
+            {.shows_default = true, .choices = names_of(kModelScenarios)});
   flags.add("--optimizer", &axes->optimizer, "variant of AdamW: cs336 or pytorch",
             {.shows_default = true, .choices = {"cs336", "pytorch"}});
   flags.add("--max-norm", &axes->max_norm,
@@ -121,14 +121,15 @@ std::vector<ModelWorkload> workloads_of(const ModelAxes& axes) {
                      .checkpoint_blocks = axes.checkpoint_blocks,
                      .overrides = axes.overrides};
   for (const std::string& text : axes.precisions)
-    matrix.precisions.push_back(parse_model_precision(text));
+    matrix.precisions.push_back(kModelPrecisions.find(text).precision);
   for (const std::string& text : axes.modes) matrix.modes.push_back(parse_mode(text));
   return expand_matrix(matrix);
 }
 
 std::vector<Scenario> scenarios_of(const ModelAxes& axes) {
   std::vector<Scenario> scenarios;
-  for (const std::string& text : axes.scenarios) scenarios.push_back(parse_scenario(text));
+  for (const std::string& text : axes.scenarios)
+    scenarios.push_back(kModelScenarios.find(text).scenario);
   return distinct(std::move(scenarios));
 }
 

@@ -58,8 +58,8 @@ class Model final : public Study {
           "  {:<8} {:>8.1f} M parameters: width {}, feed-forward {}, {} layers, {} heads\n",
           config.name, static_cast<double>(parameter_count(config)) / 1e6, config.d_model,
           config.d_ff, config.layers, config.heads);
-    return text + "scenarios:\n" + listed(scenarios(), kNameWidth) + "modes:\n" +
-           listed(modes(), kNameWidth) + "precisions:\n" + listed(model_precisions(), kNameWidth);
+    return text + "scenarios:\n" + listed(kModelScenarios, kNameWidth) + "modes:\n" +
+           listed(modes(), kNameWidth) + "precisions:\n" + listed(kModelPrecisions, kNameWidth);
   }
 
   // Checks files of weights before the run; one file can hold one model.

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "base/closest.h"
 #include "base/error.h"
 #include "base/sort_by.h"
 #include "models/accumulate.h"
@@ -45,29 +44,8 @@ TransformerConfig overridden(TransformerConfig config, const ModelOverrides& ove
 
 }  // namespace
 
-std::span<const ModelPrecisionInfo> model_precisions() {
-  return kPrecisions;
-}
-
-const ModelPrecisionInfo& info(ModelPrecision precision) {
-  return kPrecisions[static_cast<size_t>(precision)];
-}
-
-ModelPrecision parse_model_precision(std::string_view name) {
-  return find_named(kPrecisions, name, "a precision of a model").precision;
-}
-
-std::span<const ScenarioInfo> scenarios() {
-  return kScenarios;
-}
-
-const ScenarioInfo& info(Scenario scenario) {
-  return kScenarios[static_cast<size_t>(scenario)];
-}
-
-Scenario parse_scenario(std::string_view name) {
-  return find_named(kScenarios, name, "a scenario").scenario;
-}
+const Choices<ModelPrecisionInfo> kModelPrecisions{"a precision of a model", kPrecisions};
+const Choices<ScenarioInfo> kModelScenarios{"a scenario", kScenarios};
 
 std::vector<ModelWorkload> expand_matrix(const ModelMatrix& matrix) {
   check_micro_batches(matrix.batch_size, matrix.micro_batches);

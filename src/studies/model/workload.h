@@ -1,7 +1,6 @@
 // What the model study measures: sizes, context lengths, precisions, modes, and every combination.
 #pragma once
 
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,6 +8,7 @@
 #include "base/json.h"
 #include "compile/ladder.h"
 #include "models/transformer_lm.h"
+#include "studies/choices.h"
 
 namespace ridgeline {
 
@@ -21,9 +21,10 @@ struct ModelPrecisionInfo {
   std::string_view summary;
   bool scales_loss = false;  // because gradients would underflow in this dtype
 };
-std::span<const ModelPrecisionInfo> model_precisions();
-const ModelPrecisionInfo& info(ModelPrecision precision);
-ModelPrecision parse_model_precision(std::string_view name);
+extern const Choices<ModelPrecisionInfo> kModelPrecisions;
+inline const ModelPrecisionInfo& info(ModelPrecision precision) {
+  return kModelPrecisions[precision];
+}
 
 struct ScenarioInfo {
   Scenario scenario;
@@ -31,9 +32,10 @@ struct ScenarioInfo {
   std::string_view series;  // in records and CSV: "fwd_bwd"
   std::string_view summary;
 };
-std::span<const ScenarioInfo> scenarios();  // in ascending order
-const ScenarioInfo& info(Scenario scenario);
-Scenario parse_scenario(std::string_view name);
+extern const Choices<ScenarioInfo> kModelScenarios;
+inline const ScenarioInfo& info(Scenario scenario) {
+  return kModelScenarios[scenario];
+}
 
 struct ModelWorkload {
   TransformerConfig config;

@@ -211,21 +211,8 @@ ErrorParts error_of_vector(const RoundedReduction& reduction) {
 
 }  // namespace
 
-std::span<const FloatFormatInfo> float_formats() {
-  return kFormats;
-}
-
-const FloatFormatInfo& info(FloatFormat format) {
-  return kFormats[static_cast<size_t>(format)];
-}
-
-std::span<const ReducedOpInfo> reduced_ops() {
-  return kOps;
-}
-
-const ReducedOpInfo& info(ReducedOp op) {
-  return kOps[static_cast<size_t>(op)];
-}
+const Choices<FloatFormatInfo> kFloatFormats{"a float format", kFormats};
+const Choices<ReducedOpInfo> kReducedOps{"an op", kOps};
 
 double rounded(double value, FloatFormat format) {
   switch (format) {

@@ -9,9 +9,10 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string_view>
 #include <vector>
+
+#include "studies/choices.h"
 
 namespace ridgeline {
 
@@ -23,8 +24,10 @@ struct FloatFormatInfo {
   double epsilon;  // distance from 1 to the next value
   double largest;  // finite value
 };
-std::span<const FloatFormatInfo> float_formats();
-const FloatFormatInfo& info(FloatFormat format);
+extern const Choices<FloatFormatInfo> kFloatFormats;
+inline const FloatFormatInfo& info(FloatFormat format) {
+  return kFloatFormats[format];
+}
 
 // Rounds to nearest, ties to even, in one rounding.
 double rounded(double value, FloatFormat format);
@@ -51,8 +54,10 @@ struct ReducedOpInfo {
   std::string_view summary;
   bool is_norm = false;
 };
-std::span<const ReducedOpInfo> reduced_ops();
-const ReducedOpInfo& info(ReducedOp op);
+extern const Choices<ReducedOpInfo> kReducedOps;
+inline const ReducedOpInfo& info(ReducedOp op) {
+  return kReducedOps[op];
+}
 
 struct RoundedReduction {
   ReducedOp op = ReducedOp::sum;

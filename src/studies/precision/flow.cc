@@ -87,13 +87,7 @@ TransformerConfig small_transformer() {
 
 }  // namespace
 
-std::span<const FlowModelInfo> flow_models() {
-  return kModels;
-}
-
-const FlowModelInfo& info(FlowModel model) {
-  return kModels[static_cast<size_t>(model)];
-}
+const Choices<FlowModelInfo> kFlowModels{"a model", kModels};
 
 std::vector<FlowStage> stages_of(const DtypeFlow& flow) {
   const CompileOptions options{.mode = Mode::vanilla, .products = flow.autocast};

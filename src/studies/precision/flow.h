@@ -1,12 +1,12 @@
 // The dtype of every stage of a training step under autocast, from the graph that is compiled.
 #pragma once
 
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "graph/dtype.h"
+#include "studies/choices.h"
 
 namespace ridgeline {
 
@@ -17,8 +17,10 @@ struct FlowModelInfo {
   std::string_view name;
   std::string_view summary;
 };
-std::span<const FlowModelInfo> flow_models();
-const FlowModelInfo& info(FlowModel model);
+extern const Choices<FlowModelInfo> kFlowModels;
+inline const FlowModelInfo& info(FlowModel model) {
+  return kFlowModels[model];
+}
 
 struct DtypeFlow {
   FlowModel model = FlowModel::toy;

@@ -20,7 +20,7 @@ constexpr PrecisionPartInfo kParts[] = {
 };
 
 std::string_view part_name(const PrecisionWorkload& workload) {
-  return kParts[static_cast<size_t>(part_of(workload))].name;
+  return kPrecisionParts[part_of(workload)].name;
 }
 
 Json workload_of(const RoundedReduction& reduction) {
@@ -65,9 +65,7 @@ void take(const TrainingResult& result, Json& metrics) {
 
 }  // namespace
 
-std::span<const PrecisionPartInfo> precision_parts() {
-  return kParts;
-}
+const Choices<PrecisionPartInfo> kPrecisionParts{"a part of the study", kParts};
 
 PrecisionPart part_of(const PrecisionWorkload& workload) {
   if (std::holds_alternative<ModelWorkload>(workload)) return PrecisionPart::compare;

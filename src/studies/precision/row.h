@@ -6,7 +6,6 @@
 #pragma once
 
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -25,7 +24,7 @@ struct PrecisionPartInfo {
   std::string_view name;
   std::string_view summary;
 };
-std::span<const PrecisionPartInfo> precision_parts();
+extern const Choices<PrecisionPartInfo> kPrecisionParts;
 
 // The alternative determines the part; a reduction's op distinguishes the first two.
 using PrecisionWorkload = std::variant<RoundedReduction, DtypeFlow, ModelWorkload, TrainingRun>;

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/closest.h"
 #include "base/error.h"
 #include "base/parse_number.h"
 #include "base/print.h"
@@ -28,9 +27,7 @@ FormatPair parse_pair(std::string_view text) {
   if (slash == std::string_view::npos)
     throw Error(ErrorKind::usage, fmt::format("'{}' is not a pair of formats", text),
                 "write values/sums, such as fp16/fp32");
-  const auto format = [](std::string_view name) {
-    return find_named(float_formats(), name, "a float format").format;
-  };
+  const auto format = [](std::string_view name) { return kFloatFormats.find(name).format; };
   return {format(text.substr(0, slash)), format(text.substr(slash + 1))};
 }
 
@@ -44,8 +41,8 @@ double parse_magnitude(const std::string& text) {
 
 Words all_pairs() {
   Words pairs;
-  for (const FloatFormatInfo& values : float_formats())
-    for (const FloatFormatInfo& accumulator : float_formats())
+  for (const FloatFormatInfo& values : kFloatFormats)
+    for (const FloatFormatInfo& accumulator : kFloatFormats)
       pairs.push_back(fmt::format("{}/{}", values.name, accumulator.name));
   return pairs;
 }
@@ -66,9 +63,9 @@ class Precision final : public Study {
 
   void declare(Flags& flags) override {
     flags.add("--part", &parts_, "accumulate, norm, flow, compare, training",
-              {.shows_default = true, .choices = names_of(precision_parts())});
+              {.shows_default = true, .choices = names_of(kPrecisionParts)});
     flags.add("--op", &ops_, "of accumulate and norm, see --list (default: all)",
-              {.choices = names_of(reduced_ops())});
+              {.choices = names_of(kReducedOps)});
     flags.add("--pair", &pairs_,
               "format of values/format of sums (default: all 16 for repeated, five for the others)",
               {.choices = all_pairs()});
@@ -87,10 +84,10 @@ class Precision final : public Study {
   }
 
   std::string list() const override {
-    std::string text = "parts:\n" + listed(precision_parts()) + "ops:\n" + listed(reduced_ops()) +
-                       "models of flow:\n" + listed(flow_models()) + "trainings:\n" +
-                       listed(training_variants()) + "formats:\n";
-    for (const FloatFormatInfo& format : float_formats())
+    std::string text = "parts:\n" + listed(kPrecisionParts) + "ops:\n" + listed(kReducedOps) +
+                       "models of flow:\n" + listed(kFlowModels) + "trainings:\n" +
+                       listed(kTrainingVariants) + "formats:\n";
+    for (const FloatFormatInfo& format : kFloatFormats)
       text += fmt::format("  {:<12} epsilon {:.3g}, largest {:.3g}\n", format.name, format.epsilon,
                           format.largest);
     return text;
@@ -103,9 +100,8 @@ class Precision final : public Study {
         throw Error(ErrorKind::usage,
                     fmt::format("--length {} is too long, expected at most {}", length, kLongest),
                     "choose a shorter one: the errors of narrow sums show far below it");
-    for (const std::string& op : ops_) find_named(reduced_ops(), op, "an op");
-    for (const std::string& name : parts_)
-      add(find_named(precision_parts(), name, "a part of the study").part);
+    for (const std::string& op : ops_) kReducedOps.find(op);
+    for (const std::string& name : parts_) add(kPrecisionParts.find(name).part);
   }
 
   std::vector<StudyRow> rows(StudyRun& run) override {
@@ -141,14 +137,14 @@ class Precision final : public Study {
     if (part == PrecisionPart::compare) {
       for (const ModelWorkload& workload : workloads_of(axes_)) workloads_.emplace_back(workload);
     } else if (part == PrecisionPart::training) {
-      for (const TrainingVariantInfo& variant : training_variants())
+      for (const TrainingVariantInfo& variant : kTrainingVariants)
         workloads_.emplace_back(TrainingRun{.variant = variant.variant});
     } else if (part == PrecisionPart::flow) {
-      for (const FlowModelInfo& model : flow_models())
+      for (const FlowModelInfo& model : kFlowModels)
         for (const std::string& dtype : autocasts_)
           workloads_.emplace_back(DtypeFlow{model.model, parse_float_dtype(dtype)});
     } else {
-      for (const ReducedOpInfo& op : reduced_ops())
+      for (const ReducedOpInfo& op : kReducedOps)
         if (op.is_norm == (part == PrecisionPart::norm) &&
             (ops_.empty() || std::ranges::count(ops_, op.name) > 0))
           add_reductions(op.op);

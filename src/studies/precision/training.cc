@@ -44,13 +44,7 @@ double loss_of(const Executable& executable, Device& device) {
 
 }  // namespace
 
-std::span<const TrainingVariantInfo> training_variants() {
-  return kVariants;
-}
-
-const TrainingVariantInfo& info(TrainingVariant variant) {
-  return kVariants[static_cast<size_t>(variant)];
-}
+const Choices<TrainingVariantInfo> kTrainingVariants{"a training", kVariants};
 
 const TransformerConfig& trained_model() {
   static const TransformerConfig kConfig{.name = "tiny",

@@ -6,7 +6,6 @@
 
 #include <functional>
 #include <optional>
-#include <span>
 #include <string_view>
 #include <vector>
 
@@ -24,8 +23,10 @@ struct TrainingVariantInfo {
   ModelPrecision precision;
   LossScaling loss_scaling = {};  // for a precision that scales its loss
 };
-std::span<const TrainingVariantInfo> training_variants();
-const TrainingVariantInfo& info(TrainingVariant variant);
+extern const Choices<TrainingVariantInfo> kTrainingVariants;
+inline const TrainingVariantInfo& info(TrainingVariant variant) {
+  return kTrainingVariants[variant];
+}
 
 // The model learns to repeat the previous token, which attention has to find. Its loss has the
 // weight of one of kMicroBatches micro-batches, so that gradients are as small as those of gradient

@@ -42,9 +42,9 @@ class ProfileCommand final : public Study {
     constexpr int kNameWidth = 10;
     std::string text = "sizes:\n ";
     for (const TransformerConfig& config : transformer_sizes()) text += " " + config.name;
-    return text + "; or --attention\nscenarios:\n" + listed(scenarios(), kNameWidth) + "modes:\n" +
-           listed(modes(), kNameWidth) + model_peer_list() + "attention of " + peer_list() +
-           "precisions:\n" + listed(model_precisions(), kNameWidth) +
+    return text + "; or --attention\nscenarios:\n" + listed(kModelScenarios, kNameWidth) +
+           "modes:\n" + listed(modes(), kNameWidth) + model_peer_list() + "attention of " +
+           peer_list() + "precisions:\n" + listed(kModelPrecisions, kNameWidth) +
            "tables:\n  phase, category, scope, kernel\n";
   }
 

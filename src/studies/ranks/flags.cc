@@ -28,13 +28,13 @@ void RankFlags::declare(Flags& flags, const std::string& ranks_help) {
   flags.add("--backend", &asked_backends,
             "threads, gloo, openmpi, mpich, nccl, or mpi for those of the two (default: all that "
             "are here)",
-            {.choices = names_of(rank_backends())});
+            {.choices = names_of(kRankBackends)});
 }
 
 std::string RankFlags::list_backends() const {
   const std::optional<LaunchedRank> launched = launcher_of_several();
   std::string text = "backends:\n";
-  for (const RankBackend& backend : rank_backends()) {
+  for (const RankBackend& backend : kRankBackends) {
     const std::string why =
         missing_backend(std::string(backend.name), launched ? &*launched : nullptr);
     text +=
@@ -69,7 +69,7 @@ std::vector<std::string> RankFlags::backends(Device* device) const {
   };
   std::vector<std::string> found;
   for (const std::string& backend :
-       asked_backends.empty() ? names_of(rank_backends()) : asked_backends) {
+       asked_backends.empty() ? names_of(kRankBackends) : asked_backends) {
     if (backend == "mpi") {
       for (const char* mpi : {"openmpi", "mpich"})
         if (is_here(mpi)) found.emplace_back(mpi);

@@ -6,7 +6,6 @@
 #include <thread>
 
 #include "base/child_process.h"
-#include "base/closest.h"
 #include "base/error.h"
 #include "base/printable.h"
 #include "dist/device_communicator.h"
@@ -19,7 +18,7 @@
 namespace ridgeline {
 namespace {
 
-constexpr RankBackend kRankBackends[] = {
+constexpr RankBackend kBackends[] = {
     {"threads", "threads of one process, by our own sums"},
     {"gloo", "processes over TCP, by Gloo"},
     {"openmpi", "processes of mpirun, by Open MPI"},
@@ -180,13 +179,7 @@ std::exception_ptr cause_of(std::span<const std::exception_ptr> failures) {
   return first;
 }
 
-std::span<const RankBackend> rank_backends() {
-  return kRankBackends;
-}
-
-void check_backend(const std::string& name) {
-  find_named(kRankBackends, name, "a backend");
-}
+const Choices<RankBackend> kRankBackends{"a backend", kBackends};
 
 std::string host_backend(const std::string& backend, const LaunchedRank* launched) {
   if (backend != kNcclBackend) return backend;

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "measure/record.h"
+#include "studies/choices.h"
 #include "studies/ranks/world.h"
 
 namespace ridgeline {
@@ -19,8 +20,7 @@ struct RankBackend {
   std::string_view name;
   std::string_view summary;
 };
-std::span<const RankBackend> rank_backends();
-void check_backend(const std::string& name);  // throws a usage error for an unknown name
+extern const Choices<RankBackend> kRankBackends;
 
 class RankGroup {
  public:

@@ -198,7 +198,7 @@ TEST(Frontier, ProbesAgreeWithTheModelAtTheBudget) {
       row.config.seq_len = longest;
       device.ledger().start_over();
       EXPECT_EQ(probe_length(row, device, method), predicted_peak(row, device))
-          << implementation << ' ' << name(method);
+          << implementation << ' ' << kProbeMethods[method].name;
       row.config.seq_len = longest + 16;
       device.ledger().start_over();
       EXPECT_ERROR(probe_length(row, device, method), ErrorKind::out_of_memory, "budget");

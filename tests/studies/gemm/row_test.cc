@@ -130,7 +130,7 @@ TEST(GemmWorkload, ShapesAreParsedOrRefused) {
   for (const char* text : {"", "4", "4,5", "4,5,6,7", "0,1,1", "4,-5,6", "a,b,c", "4,5,6 "})
     EXPECT_ERROR(parse_gemm_shape(text), ErrorKind::usage, "is not a shape");
   EXPECT_ERROR(expand_matrix(GemmMatrix{.ops = {"axpy"}, .sizes = {4}}), ErrorKind::usage, "axpy");
-  EXPECT_ERROR(find_gemm_implementation("fast"), ErrorKind::usage, "naive, tiled, simd, library");
+  EXPECT_ERROR(kGemmImplementations.find("fast"), ErrorKind::usage, "naive, tiled, simd, library");
 }
 
 }  // namespace

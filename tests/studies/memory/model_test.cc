@@ -20,7 +20,7 @@ void for_every_row(const Check& check) {
   CpuDevice device({.threads = 1, .ledger = {.budget = kPlenty}});
   for (const ModelPrecision precision : {ModelPrecision::fp32, ModelPrecision::mixed})
     for (const ModeInfo& mode : modes())
-      for (const ScenarioInfo& scenario : scenarios()) {
+      for (const ScenarioInfo& scenario : kModelScenarios) {
         const ModelWorkload workload{testing::tiny_transformer(), precision, mode.mode};
         SCOPED_TRACE(label(workload) + " " + std::string(scenario.name));
         check(model_memory(testing::model_executable(workload, scenario.scenario, device)),

@@ -59,7 +59,7 @@ TEST(ModelStudy, EveryModeAndPrecisionIsMeasuredVerifiedAndAsLargeAsPredicted) {
       const Record record = run_row(study, row);
       ASSERT_EQ(record.status, Status::ok) << label(row) << ": " << record.error;
       EXPECT_EQ(device.ledger().live(), Bytes{0});
-      for (const ScenarioInfo& scenario : scenarios()) {
+      for (const ScenarioInfo& scenario : kModelScenarios) {
         ASSERT_NE(record.find_series(scenario.series), nullptr);
         EXPECT_EQ(record.find_series(scenario.series)->samples_ms.size(), 3u);
         const Json& of = record.metrics.value()[std::string(scenario.series)];
@@ -151,7 +151,7 @@ TEST(ModelStudy, MetricsFollowTheirConventions) {
   CpuDevice device(two_threads());
   ModelStudy study(device, quick());
   const Record record = run_row(study, workload(Mode::vanilla));
-  for (const ScenarioInfo& scenario : scenarios()) {
+  for (const ScenarioInfo& scenario : kModelScenarios) {
     const double seconds = record.find_series(scenario.series)->statistics.median_ms / 1e3;
     const Json& of = record.metrics.value()[std::string(scenario.series)];
     EXPECT_NEAR(of["tokens_per_s"].get<double>() * seconds, 32, 1e-9);

@@ -118,7 +118,7 @@ TEST_F(ModelWeights, ClippedRowsAreVerifiedAndAsLargeAsPredicted) {
       // Compiled alone takes its vanilla run for this.
       const Record record =
           run(saved_workload(mode, precision), {.optimizer = {.max_norm = kBelowTheNorm}});
-      for (const ScenarioInfo& scenario : scenarios()) {
+      for (const ScenarioInfo& scenario : kModelScenarios) {
         const Json& of = record.metrics.value()[std::string(scenario.series)];
         EXPECT_EQ(of["peak_bytes"], of["predicted_peak_bytes"]) << scenario.name;
       }
@@ -136,7 +136,7 @@ TEST_F(ModelWeights, WeightsThatAreNanAreWrongInEveryScenarioAndAreNotSaved) {
                                            std::nanf(""));
                },
                {{"heads", "2"}});
-  for (const ScenarioInfo& scenario : scenarios())
+  for (const ScenarioInfo& scenario : kModelScenarios)
     for (const bool verify : {true, false}) {
       if (!verify && scenario.scenario != Scenario::full_step) continue;
       ModelStudy study(device_, {.protocol = {.warmups = warmups_, .iterations = 1},

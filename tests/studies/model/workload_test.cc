@@ -48,14 +48,10 @@ TEST(ModelMatrix, OverridesMakeACustomModel) {
 }
 
 TEST(ModelNames, AreReadAndUnknownOnesRefused) {
-  for (const ScenarioInfo& scenario : scenarios())
-    EXPECT_EQ(parse_scenario(scenario.name), scenario.scenario);
   for (const ModeInfo& mode : modes()) EXPECT_EQ(parse_mode(mode.name), mode.mode);
-  for (const ModelPrecisionInfo& row : model_precisions())
-    EXPECT_EQ(parse_model_precision(row.name), row.precision);
-  EXPECT_ERROR(parse_scenario("fwd_bwd"), ErrorKind::usage, "fwd-bwd");
+  EXPECT_ERROR(kModelScenarios.find("fwd_bwd"), ErrorKind::usage, "fwd-bwd");
   EXPECT_ERROR(parse_mode("eager"), ErrorKind::usage, "vanilla, fused, flash, compiled");
-  EXPECT_ERROR(parse_model_precision("fp8"), ErrorKind::usage, "mixed");
+  EXPECT_ERROR(kModelPrecisions.find("fp8"), ErrorKind::usage, "mixed");
 }
 
 // The convention counts the weights of norms as if they were multiplied by a matrix product.
@@ -69,7 +65,7 @@ TEST(ModelFlops, AreTheProductsOfTheGraph) {
 }
 
 TEST(ModelGraph, EveryProductRunsInTheDtypeOfItsPrecision) {
-  for (const ModelPrecisionInfo& precision : model_precisions())
+  for (const ModelPrecisionInfo& precision : kModelPrecisions)
     for (const Mode mode : {Mode::vanilla, Mode::compiled}) {
       const Graph graph =
           testing::lowered_model({tiny(), precision.precision, mode}, Scenario::full_step).graph;
@@ -86,7 +82,7 @@ TEST(ModelGraph, EveryProductRunsInTheDtypeOfItsPrecision) {
 }
 
 TEST(ModelGraph, CompiledModelsHaveFlashAttentionAndVanillaOnesPlain) {
-  for (const ModelPrecisionInfo& precision : model_precisions()) {
+  for (const ModelPrecisionInfo& precision : kModelPrecisions) {
     const Lowered compiled =
         testing::lowered_model({tiny(), precision.precision, Mode::compiled}, Scenario::full_step);
     EXPECT_EQ(compiled.flash.found.size(), 2u) << precision.name;

@@ -37,8 +37,8 @@ TEST(PrecisionArithmetic, RepeatedAdditionsAgreeWithTheMachinesOwn) {
 
 TEST(PrecisionArithmetic, ErrorsOfSumsAreTheSumOfTheirParts) {
   for (const ReducedOp op : {ReducedOp::repeated, ReducedOp::sum, ReducedOp::dot})
-    for (const FloatFormatInfo& values : float_formats())
-      for (const FloatFormatInfo& accumulator : float_formats()) {
+    for (const FloatFormatInfo& values : kFloatFormats)
+      for (const FloatFormatInfo& accumulator : kFloatFormats) {
         const ErrorParts parts = error_of(
             {.op = op, .values = values.format, .accumulator = accumulator.format, .length = 300});
         EXPECT_NEAR(parts.total, parts.representation + parts.accumulation,

@@ -44,8 +44,8 @@ TEST_F(PrecisionRows, StagesUnderAutocastHaveTheDtypesOfPyTorch) {
 TEST_F(PrecisionRows, TellBothPartsOfAnErrorAndAnswerTheQuestion) {
   using enum FloatFormat;
   std::vector<Record> records;
-  for (const FloatFormatInfo& values : float_formats())
-    for (const FloatFormatInfo& sums : float_formats())
+  for (const FloatFormatInfo& values : kFloatFormats)
+    for (const FloatFormatInfo& sums : kFloatFormats)
       records.push_back(run(RoundedReduction{
           .op = ReducedOp::repeated, .values = values.format, .accumulator = sums.format}));
   for (const Record& record : records) EXPECT_EQ(record.status, Status::ok);

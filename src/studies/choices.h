@@ -1,0 +1,30 @@
+// A table of what users choose by name, with one row per enumerator, in their order:
+//
+//   kKernelModes.find("cold").mode
+//   kKernelModes[KernelMode::cold].summary
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "base/closest.h"
+
+namespace ridgeline {
+
+template <class Row>
+struct Choices {
+  std::string_view what;  // what a name is: "a mode of measuring"
+  std::span<const Row> rows;
+
+  auto begin() const { return rows.begin(); }
+  auto end() const { return rows.end(); }
+
+  template <class Enum>
+  const Row& operator[](Enum choice) const {
+    return rows[static_cast<size_t>(choice)];
+  }
+  // Throws a usage error that lists the names.
+  const Row& find(std::string_view name) const { return find_named(rows, name, what); }
+};
+
+}  // namespace ridgeline
