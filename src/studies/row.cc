@@ -22,14 +22,15 @@ std::optional<ProcessorSpeed> speed_of(Device& device) {
 
 }  // namespace
 
-Record describe_row(const RowIdentity& identity, const Device& device, const Record& blank) {
+Record describe_row(const RowIdentity& identity, const RowOptions& options, const Device& device,
+                    const Record& blank) {
   Record record = blank;
   record.study = identity.study;
   record.implementation = identity.implementation;
   record.device = device.name();
   record.workload = identity.workload;
-  record.settings = device_settings(device, identity.seed);
-  record.settings.update(identity.settings);
+  record.settings = device_settings(device, options.seed);
+  record.settings.update(options.settings);
   return record;
 }
 
@@ -85,14 +86,14 @@ void mark_if_faster_than_light(Record& record, std::string_view phase, const Ach
   record.error = phase.empty() ? *reason : fmt::format("{}: {}", phase, *reason);
 }
 
-void sample_row(Record& record, Device& device, const Sampling& how,
+void sample_row(Record& record, Device& device, const RowOptions& options,
                 const std::vector<std::string>& series, const TimedIteration& sample) {
   if (!record.device_before) record.device_before = device_state(device);
   const auto look = [&] {
     if (!record.speed_before) record.speed_before = speed_of(device);
   };
   const Measurement measurement =
-      measure(how.protocol, series, sample, {.interrupted = how.interrupted, .warm = look});
+      measure(options.protocol, series, sample, {.interrupted = options.interrupted, .warm = look});
   if (record.speed_before) record.speed_after = speed_of(device);
   record.device_after = device_state(device);
   if (measurement.interrupted()) throw Interrupted();

@@ -1,9 +1,9 @@
 // The skeleton of a row, the same in all studies: describe, try, verify, measure, fail.
 //
-//   Record described = describe_row({.study = "gemm", ...}, device, blank);
+//   Record described = describe_row({.study = "gemm", ...}, options, device, blank);
 //   return try_row(described, label(workload), [&](Record& record) {
 //     take_verification(record, problem.verify(seed));
-//     sample_row(record, device, {protocol, interrupted}, {"forward"},
+//     sample_row(record, device, options, {"forward"},
 //                [&](std::span<double> phase_ms) { phase_ms[0] = device.time_ms(run); });
 //   });
 #pragma once
@@ -17,21 +17,31 @@
 #include "measure/protocol.h"
 #include "measure/record.h"
 #include "measure/speed_of_light.h"
+#include "report/terminal/progress.h"
 #include "runtime/device.h"
 
 namespace ridgeline {
 
-// What distinguishes a row from all others: the key of --resume.
+// What the rows of all studies have in common.
+struct RowOptions {
+  Protocol protocol = {};
+  uint64_t seed = 42;
+  bool verify = true;
+  Json settings = Json::object();  // what else identifies a row, such as how kernels were tuned
+  std::function<bool()> interrupted = {};  // polled between samples
+  StageHook stage = {};                    // called with what a row does next
+};
+
+// With seed and settings, what distinguishes a row from all others: the key of --resume.
 struct RowIdentity {
   std::string_view study;
   std::string_view implementation;
   Json workload;
-  uint64_t seed = 42;
-  Json settings = Json::object();  // in addition to the device's
 };
 
 // Returns a row without results. `blank` holds the facts that all rows share (machine, build).
-Record describe_row(const RowIdentity& identity, const Device& device, const Record& blank);
+Record describe_row(const RowIdentity& identity, const RowOptions& options, const Device& device,
+                    const Record& blank);
 
 // Sets the status of a row that ended in an error; throws errors that end the study.
 using FailRow = void (*)(Record& record, const Error& error, const std::string& label);
@@ -54,13 +64,9 @@ void judge_verification(Record& record);  // the same for the stored one
 void mark_if_faster_than_light(Record& record, std::string_view phase, const Achieved& achieved,
                                const Peaks& peaks);
 
-struct Sampling {
-  Protocol protocol;
-  std::function<bool()> interrupted = {};  // polled between samples
-};
 // Adds the series of one measurement, and the state of the device or the speed of the processors
 // before and after it. Throws Interrupted.
-void sample_row(Record& record, Device& device, const Sampling& how,
+void sample_row(Record& record, Device& device, const RowOptions& options,
                 const std::vector<std::string>& series, const TimedIteration& sample);
 
 }  // namespace ridgeline

@@ -38,6 +38,15 @@ void Study::show(StudyRun& run, const std::vector<StudyRow>&, const std::vector<
   print_notes(run.info.notes(records));
 }
 
+RowOptions row_options(const StudyRun& run, const SharedFlags& shared) {
+  return {.protocol = run.protocol,
+          .seed = shared.seed,
+          .verify = !shared.no_verify,
+          .settings = run.settings,
+          .interrupted = run.interrupted,
+          .stage = run.stage};
+}
+
 std::string shared_words(const StudyRun& run, const SharedFlags& shared,
                          std::optional<int> threads) {
   return fmt::format("{}{} --seed {}{}", to_command(shared.device, run.device, threads),

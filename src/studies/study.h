@@ -14,10 +14,10 @@
 #include "measure/protocol.h"
 #include "measure/record.h"
 #include "report/page/sections.h"
-#include "report/terminal/progress.h"
 #include "report/terminal/table.h"
 #include "runtime/device.h"
 #include "studies/flags.h"
+#include "studies/row.h"
 #include "studies/shared_flags.h"
 
 namespace ridgeline {
@@ -160,17 +160,7 @@ bool all_fit(const std::vector<Workload>& workloads, const Runner& runner, Devic
   return true;
 }
 
-// The options that the rows of all studies have.
-template <class Options>
-Options row_options(const StudyRun& run, const SharedFlags& shared) {
-  Options options;
-  if constexpr (requires { options.protocol; }) options.protocol = run.protocol;
-  options.seed = shared.seed;
-  options.settings = run.settings;
-  options.interrupted = run.interrupted;
-  if constexpr (requires { options.verify; }) options.verify = !shared.no_verify;
-  return options;
-}
+RowOptions row_options(const StudyRun& run, const SharedFlags& shared);
 // The flags of these options, ready to paste after the study's name; `threads` replaces those of a
 // CPU.
 std::string shared_words(const StudyRun& run, const SharedFlags& shared,

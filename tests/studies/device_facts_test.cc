@@ -37,7 +37,7 @@ class PretendedGpu : public CpuDevice {
 };
 
 const AttentionWorkload kRow{{.batch_size = 2, .heads = 1, .seq_len = 32, .head_dim = 16}, "flash"};
-const AttentionStudyOptions kQuick{.protocol = {.warmups = 1, .iterations = 3}};
+const AttentionStudyOptions kQuick{.row = {.protocol = {.warmups = 1, .iterations = 3}}};
 
 TEST(DeviceFacts, AGpuIsPartOfTheMachineAndItsFingerprint) {
   MachineFacts machine = collect_machine_facts();

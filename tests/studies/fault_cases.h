@@ -58,7 +58,7 @@ inline std::vector<FaultCase> fault_cases(Mode mode, ModelPrecision precision) {
 }
 
 inline Record run_case(Device& device, const FaultCase& of) {
-  ModelStudy study(device, {.protocol = {.warmups = 1, .iterations = 1},
+  ModelStudy study(device, {.row = {.protocol = {.warmups = 1, .iterations = 1}},
                             .scenarios = {of.scenario},
                             .optimizer = of.optimizer()});
   static const MachineFacts machine = collect_machine_facts();

@@ -207,7 +207,7 @@ std::vector<PlacedInAttention> faults_with_few_keys() {
 
 void expect_caught_with_few_keys(size_t wanted) {
   Faulty<CpuDevice> device(testing::fault_cpu("off"));
-  const AttentionStudyOptions options{.protocol = {.warmups = 0, .iterations = 1}};
+  const AttentionStudyOptions options{.row = {.protocol = {.warmups = 0, .iterations = 1}}};
   FaultTally tally;
   for (const PlacedInAttention& placed : testing::sample_faults(faults_with_few_keys(), wanted)) {
     device.plant(placed.fault);

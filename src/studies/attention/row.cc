@@ -122,10 +122,8 @@ Record AttentionRunner::describe(const AttentionWorkload& workload, const Record
   const AttentionConfig& config = workload.config;
   Record record = describe_row({.study = "attention",
                                 .implementation = workload.implementation,
-                                .workload = workload_json(config),
-                                .seed = options_.seed,
-                                .settings = options_.settings},
-                               device_, blank);
+                                .workload = workload_json(config)},
+                               options_.row, device_, blank);
   const AttentionImplementation& how = find_attention_implementation(workload.implementation);
   if (chooses_backward(workload.implementation))
     record.settings["backward"] = name(config.backward);
@@ -167,7 +165,8 @@ std::optional<Record> AttentionRunner::run(const AttentionWorkload& workload, Re
     executable.prepare();
     if (!executable.fallback().empty()) predict(workload.config, executable, record);
     for (Value value : graph.inputs())
-      fill_randomly(device_, executable.input(graph.name(value)), options_.seed, graph.name(value));
+      fill_randomly(device_, executable.input(graph.name(value)), options_.row.seed,
+                    graph.name(value));
 
     // The first run, over poisoned results, gives the memory and the values to verify.
     executable.set_poison(true);
@@ -181,13 +180,13 @@ std::optional<Record> AttentionRunner::run(const AttentionWorkload& workload, Re
     record.metrics = Json{{"arithmetic", arithmetic_metrics(graph, device_)},
                           {"launches", executable.launches()}};
     if (is_planned(workload)) record.metrics->update(compile_metrics(executable));
-    if (options_.verify) {
-      Verification verification = verify(workload, executable, device_, options_.seed);
-      check_kernels(executable, device_, options_.seed, verification);
+    if (options_.row.verify) {
+      Verification verification = verify(workload, executable, device_, options_.row.seed);
+      check_kernels(executable, device_, options_.row.seed, verification);
       take_verification(record, std::move(verification));
     }
 
-    sample_row(record, device_, {options_.protocol, options_.interrupted}, {"forward", "backward"},
+    sample_row(record, device_, options_.row, {"forward", "backward"},
                [&](std::span<double> phase_ms) {
                  for (size_t stage = 0; stage < phase_ms.size(); ++stage)
                    phase_ms[stage] = device_.time_ms([&] { executable.run_stage(stage); });

@@ -10,16 +10,13 @@
 #include "runtime/device.h"
 #include "studies/attention/workload.h"
 #include "studies/planned_rows.h"
+#include "studies/row.h"
 
 namespace ridgeline {
 
 struct AttentionStudyOptions {
-  Protocol protocol;
-  uint64_t seed = 42;
-  bool verify = true;
-  bool try_beyond_budget = true;   // false: a predicted peak above the budget is OOM, untried
-  Json settings = Json::object();  // what else identifies a row, such as how kernels were tuned
-  std::function<bool()> interrupted = {};  // polled between samples
+  RowOptions row = {};
+  bool try_beyond_budget = true;  // false: a predicted peak above the budget is OOM, untried
 };
 
 // FLOPs by the usual convention, and the exact multiply-adds and bytes of forward and backward.

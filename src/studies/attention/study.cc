@@ -80,10 +80,10 @@ class Attention final : public Study {
     if (explain_ && std::none_of(workloads_.begin(), workloads_.end(), is_planned))
       throw Error(ErrorKind::usage, "--explain is about compiled rows, and none of these is",
                   "add compiled to --impl");
-    options_ = row_options<AttentionStudyOptions>(run, shared);
-    options_.try_beyond_budget = find_attention_preset(preset_).try_beyond_budget;
+    options_ = {.row = row_options(run, shared),
+                .try_beyond_budget = find_attention_preset(preset_).try_beyond_budget};
     runner_.emplace(run.device, options_);
-    peers_.emplace(run.device, PeersOptions{.interrupted = run.interrupted});
+    peers_.emplace(run.device, run.interrupted);
     const std::string command =
         fmt::format("ridgeline attention{}{}", shared_words(run, shared),
                     options_.try_beyond_budget ? "" : " --preset " + preset_);

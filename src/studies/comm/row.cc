@@ -18,7 +18,7 @@ constexpr int64_t kExchanged = 1 << 20;  // bytes staged per other rank, for sum
 
 }  // namespace
 
-CommRunner::CommRunner(Device& device, CommOptions options, World* world)
+CommRunner::CommRunner(Device& device, RowOptions options, World* world)
     : device_(device),
       options_(std::move(options)),
       groups_(world, {.interrupted = options_.interrupted}) {}
@@ -29,10 +29,8 @@ Record CommRunner::describe(const CommWorkload& workload, const Record& blank) c
                                 .workload = {{"collective", name(workload.collective)},
                                              {"bytes", workload.bytes.count},
                                              {"ranks", workload.ranks},
-                                             {"dtype", info(workload.dtype).name}},
-                                .seed = options_.seed,
-                                .settings = options_.settings},
-                               device_, blank);
+                                             {"dtype", info(workload.dtype).name}}},
+                               options_, device_, blank);
   record.device = "cpu";  // buffers are in host memory, whatever the device
   record.settings["launcher"] = groups_.launcher();
   const int64_t beside = workload.backend == "threads" ? 0 : workload.ranks * kExchanged;

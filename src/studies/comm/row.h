@@ -9,21 +9,14 @@
 #include "runtime/device.h"
 #include "studies/comm/workload.h"
 #include "studies/ranks/group.h"
+#include "studies/row.h"
 
 namespace ridgeline {
-
-struct CommOptions {
-  Protocol protocol;
-  uint64_t seed = 42;
-  bool verify = true;
-  Json settings = Json::object();
-  std::function<bool()> interrupted = {};
-};
 
 class CommRunner {
  public:
   // `world` is null if this program starts the ranks.
-  CommRunner(Device& device, CommOptions options, World* world);
+  CommRunner(Device& device, RowOptions options, World* world);
 
   Record describe(const CommWorkload& workload, const Record& blank) const;
   double expected_s(const CommWorkload& workload, const Record& described) const;
@@ -31,7 +24,7 @@ class CommRunner {
 
  private:
   Device& device_;
-  CommOptions options_;
+  RowOptions options_;
   RankGroups groups_;
 };
 

@@ -45,7 +45,7 @@ class Comm final : public Study {
   std::vector<StudyRow> rows(StudyRun& run) override {
     const std::vector<CommWorkload> workloads = expand_matrix(matrix());
     World* world = shared.dry_run ? nullptr : ranks_.join(run, configuration(run));
-    runner_.emplace(run.device, row_options<CommOptions>(run, shared), world);
+    runner_.emplace(run.device, row_options(run, shared), world);
     return rows_of(workloads, *runner_, run, [&](const CommWorkload& workload) {
       return fmt::format(
           "ridgeline comm{} --backend {} --collective {} --ranks {} --size {} --dtype {}",

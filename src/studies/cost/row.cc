@@ -84,18 +84,15 @@ LeastTime least_time(const CostRow& row) {
   return least_time(*row.work, info(row.workload.dtype).name, row.ceilings, row.measured);
 }
 
-CostStudy::CostStudy(const Device& device, CostStudyOptions options)
+CostStudy::CostStudy(const Device& device, RowOptions options)
     : device_(device), options_(std::move(options)) {}
 
 Record CostStudy::describe(const CostRow& row, const Record& blank) const {
   Json workload = workload_json(row.workload);
   workload["ceilings"] = row.ceilings.title;
-  Record record = describe_row({.study = "cost",
-                                .implementation = "calculated",
-                                .workload = std::move(workload),
-                                .seed = options_.seed,
-                                .settings = options_.settings},
-                               device_, blank);
+  Record record = describe_row(
+      {.study = "cost", .implementation = "calculated", .workload = std::move(workload)}, options_,
+      device_, blank);
   record.settings["ceilings_from"] = row.measured ? "measured" : "data sheet";
   const Cost& total = row.work->total;
   record.cost =

@@ -14,6 +14,7 @@
 #include "measure/roofline_model.h"
 #include "runtime/device.h"
 #include "studies/cost/workload.h"
+#include "studies/row.h"
 
 namespace ridgeline {
 
@@ -48,15 +49,9 @@ LeastTime least_time(const CountedWork& work, std::string_view dtype, const Roof
                      bool measured);
 LeastTime least_time(const CostRow& row);
 
-struct CostStudyOptions {
-  uint64_t seed = 42;
-  Json settings = Json::object();
-  std::function<bool()> interrupted = {};
-};
-
 class CostStudy {
  public:
-  CostStudy(const Device& device, CostStudyOptions options);
+  CostStudy(const Device& device, RowOptions options);
 
   Record describe(const CostRow& row, const Record& blank) const;
   double expected_s(const CostRow& row, const Record& described) const;
@@ -66,7 +61,7 @@ class CostStudy {
   Bytes memory_of(const CostRow& row) const;  // of the device with these ceilings
 
   const Device& device_;
-  CostStudyOptions options_;
+  RowOptions options_;
 };
 
 }  // namespace ridgeline

@@ -92,7 +92,7 @@ class Costs final : public Study {
     const auto measured = beside_measured_
                               ? stored_ceilings(run.results_dir, run.device, run.blank.machine)
                               : std::nullopt;
-    study_.emplace(run.device, row_options<CostStudyOptions>(run, shared));
+    study_.emplace(run.device, row_options(run, shared));
     return rows_of(cost_rows(works_, data_sheets_, measured), *study_, run,
                    [&](const CostRow& row) {
                      return fmt::format("ridgeline cost{}{} --seed {}", to_command(row),

@@ -13,7 +13,7 @@ namespace ridgeline {
 DdpRunner::DdpRunner(Device& device, DdpOptions options, World* world)
     : device_(device),
       options_(std::move(options)),
-      groups_(world, {.interrupted = options_.interrupted}) {}
+      groups_(world, {.interrupted = options_.row.interrupted}) {}
 
 Record DdpRunner::describe(const DdpWorkload& workload, const Record& blank) const {
   const Distribution& how = workload.distribution;
@@ -21,12 +21,9 @@ Record DdpRunner::describe(const DdpWorkload& workload, const Record& blank) con
   of_row["mode"] = info(workload.model.mode).name;
   of_row["ranks"] = how.ranks;
   of_row["backend"] = workload.backend;
-  Record record = describe_row({.study = "ddp",
-                                .implementation = info(how.strategy).name,
-                                .workload = of_row,
-                                .seed = options_.seed,
-                                .settings = options_.settings},
-                               device_, blank);
+  Record record =
+      describe_row({.study = "ddp", .implementation = info(how.strategy).name, .workload = of_row},
+                   options_.row, device_, blank);
   record.settings["launcher"] = groups_.launcher();
   if (device_.facts().threads > 0) record.settings["threads"] = workload.threads;
   if (const int here = groups_.ranks_of_host(how.ranks); here != how.ranks)
@@ -46,7 +43,7 @@ double DdpRunner::expected_s(const DdpWorkload& workload, const Record& describe
       {.flops = ranks * model_flops(config, Scenario::full_step), .bytes = ranks * parameters * 40},
       device_, described.machine);
   return ranks * parameters * kDrawS + kRunsBesideSamples * step +
-         expected_samples_s(step, options_.protocol);
+         expected_samples_s(step, options_.row.protocol);
 }
 
 Bytes DdpRunner::predicted_peak(const DdpWorkload& workload) const {
@@ -65,9 +62,9 @@ std::optional<Record> DdpRunner::run(const DdpWorkload& workload, Record describ
                                    .device = {.kind = facts.kind,
                                               .first_gpu = facts.ordinal,
                                               .deterministic = facts.deterministic},
-                                   .protocol = options_.protocol,
-                                   .seed = options_.seed,
-                                   .verify = options_.verify,
+                                   .protocol = options_.row.protocol,
+                                   .seed = options_.row.seed,
+                                   .verify = options_.row.verify,
                                    .trace = options_.trace}),
                 workload.backend, workload.distribution.ranks, record);
   });

@@ -9,16 +9,13 @@
 #include "runtime/device.h"
 #include "studies/ddp/workload.h"
 #include "studies/ranks/group.h"
+#include "studies/row.h"
 
 namespace ridgeline {
 
 struct DdpOptions {
-  Protocol protocol;
-  uint64_t seed = 42;
-  bool verify = true;
-  Json settings = Json::object();
+  RowOptions row = {};
   std::string trace = {};  // file for the trace of the only row
-  std::function<bool()> interrupted = {};
 };
 
 class DdpRunner {

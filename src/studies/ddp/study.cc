@@ -127,7 +127,7 @@ class Ddp final : public Study {
                       workloads.size(), trace_, label(workloads.front()), label(workloads.back())),
           "name one --strategy, --backend and number of --ranks");
     World* world = shared.dry_run ? nullptr : ranks_.join(run, configuration(run));
-    DdpOptions options = row_options<DdpOptions>(run, shared);
+    DdpOptions options{.row = row_options(run, shared)};
     if (!trace_.empty()) options.trace = std::filesystem::absolute(trace_).string();
     runner_.emplace(run.device, std::move(options), world);
     std::vector<StudyRow> rows =

@@ -39,15 +39,13 @@ std::optional<LayerCeilings> layer_ceilings(const std::optional<Roofline>& measu
 }
 
 LayerStudy::LayerStudy(Device& device, LayerStudyOptions options)
-    : device_(device), options_(std::move(options)), values_(device, options_.seed) {}
+    : device_(device), options_(std::move(options)), values_(device, options_.row.seed) {}
 
 Record LayerStudy::describe(const LayerWorkload& workload, const Record& blank) {
   Record record = describe_row({.study = "decode",
                                 .implementation = info(workload.mode).name,
-                                .workload = workload_json(workload),
-                                .seed = options_.seed,
-                                .settings = options_.settings},
-                               device_, blank);
+                                .workload = workload_json(workload)},
+                               options_.row, device_, blank);
   record.settings["mode"] = options_.cold ? "cold" : "hot";
   const Executable& executable =
       planned_.plan(record, layer_trace(workload), device_, layer_compile_options(workload));
@@ -78,7 +76,7 @@ double LayerStudy::expected_s(const LayerWorkload& workload, const Record& descr
                                        .bytes = static_cast<double>(cost.bytes.count),
                                        .dtype = info(workload.dtype).name},
                                       device_, described.machine);
-  return 2 * once + expected_samples_s(once, options_.protocol);
+  return 2 * once + expected_samples_s(once, options_.row.protocol);
 }
 
 Verification LayerStudy::verify(const LayerWorkload& workload, const Executable& executable) {
@@ -99,7 +97,7 @@ Verification LayerStudy::verify(const LayerWorkload& workload, const Executable&
 std::optional<Record> LayerStudy::run(const LayerWorkload& workload, Record described) {
   return try_row(std::move(described), label(workload), [&](Record& record) {
     expect_within_budget(*record.memory.predicted_peak, device_);
-    if (options_.verify)
+    if (options_.row.verify)
       values_.expected(workload);  // computed first, so that its memory does not count
     const auto planned =
         planned_.take(record, layer_trace(workload), device_, layer_compile_options(workload));
@@ -116,16 +114,15 @@ std::optional<Record> LayerStudy::run(const LayerWorkload& workload, Record desc
     (*record.metrics)["launches"] = executable.launches();
     if (!executable.fallback().empty())
       (*record.metrics)["ran_eagerly_because"] = executable.fallback();
-    if (options_.verify) take_verification(record, verify(workload, executable));
+    if (options_.row.verify) take_verification(record, verify(workload, executable));
 
     const std::function<void()> flush =
         options_.cold ? device_.cache_flush(last_cache(device_.facts(), record.machine))
                       : std::function<void()>();
-    sample_row(record, device_, {options_.protocol, options_.interrupted}, {"forward"},
-               [&](std::span<double> phase_ms) {
-                 if (flush) flush();
-                 phase_ms[0] = device_.time_ms([&] { executable.run(); });
-               });
+    sample_row(record, device_, options_.row, {"forward"}, [&](std::span<double> phase_ms) {
+      if (flush) flush();
+      phase_ms[0] = device_.time_ms([&] { executable.run(); });
+    });
     const double ms = record.find_series("forward")->statistics.median_ms;
     Json& of = (*record.metrics)["forward"];
     of["tokens_per_s"] = static_cast<double>(workload.new_tokens()) / ms * 1e3;

@@ -14,6 +14,7 @@
 #include "studies/decode/values.h"
 #include "studies/decode/workload.h"
 #include "studies/planned_rows.h"
+#include "studies/row.h"
 
 namespace ridgeline {
 
@@ -27,13 +28,9 @@ std::optional<LayerCeilings> layer_ceilings(const std::optional<Roofline>& measu
                                             const DeviceFacts& facts, std::string_view dtype);
 
 struct LayerStudyOptions {
-  Protocol protocol = {.warmups = 3, .time_budget_s = 1};
-  uint64_t seed = 42;
-  bool verify = true;
-  bool cold = true;  // flush the last-level cache before every sample
-  Json settings = Json::object();
+  RowOptions row = {.protocol = {.warmups = 3, .time_budget_s = 1}};
+  bool cold = true;                       // flush the last-level cache before every sample
   std::optional<Roofline> roofline = {};  // measured ceilings; empty: none
-  std::function<bool()> interrupted = {};
 };
 
 class LayerStudy {

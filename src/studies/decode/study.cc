@@ -65,10 +65,11 @@ class Decode final : public Study {
   }
 
   std::vector<StudyRow> rows(StudyRun& run) override {
-    auto options = row_options<LayerStudyOptions>(run, shared);
-    options.cold = mode_ == "cold";
-    options.roofline = stored_ceilings(run.results_dir, run.device, run.blank.machine);
-    study_.emplace(run.device, std::move(options));
+    study_.emplace(run.device,
+                   LayerStudyOptions{.row = row_options(run, shared),
+                                     .cold = mode_ == "cold",
+                                     .roofline = stored_ceilings(run.results_dir, run.device,
+                                                                 run.blank.machine)});
     return rows_of(workloads_, *study_, run, [&](const LayerWorkload& workload) {
       return fmt::format("ridgeline decode{} --mode {}{}", shared_words(run, shared), mode_,
                          to_command(workload));

@@ -101,10 +101,8 @@ Record describe_frontier(const AttentionWorkload& workload, Device& device,
                                              {"heads", config.heads},
                                              {"d_model", config.head_dim},
                                              {"causal", config.causal},
-                                             {"dtype", info(config.dtype).name}},
-                                .seed = options.seed,
-                                .settings = options.settings},
-                               device, blank);
+                                             {"dtype", info(config.dtype).name}}},
+                               options.row, device, blank);
   record.settings["memory_budget_bytes"] = device.ledger().budget().count;
   record.settings["step"] = options.step;
   record.settings["max_seq_len"] = options.max_seq_len;

@@ -12,6 +12,7 @@
 #include "runtime/device.h"
 #include "studies/attention/workload.h"
 #include "studies/choices.h"
+#include "studies/row.h"
 
 namespace ridgeline {
 
@@ -37,13 +38,12 @@ using FrontierProber =
     std::function<std::optional<ProbeResult>(const AttentionWorkload&, ProbeMethod)>;
 
 struct FrontierOptions {
-  FrontierProber probe;
+  RowOptions row = {};
+  FrontierProber probe = {};
   int64_t step = 128;  // lengths are multiples of it
   int64_t max_seq_len = int64_t{1} << 24;
   int max_probes = 6;
   double run_limit_s = 20;  // a probe that would take longer only allocates
-  uint64_t seed = 42;
-  Json settings = Json::object();
 };
 
 // The peak of forward and backward by the memory model; nothing runs.

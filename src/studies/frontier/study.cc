@@ -55,15 +55,14 @@ class Frontier final : public Study {
                                   .patience = probe_patience_,
                                   .interrupted = run.interrupted};
     options_ = {
+        .row = row_options(run, shared),
         .probe = [child](const AttentionWorkload& workload,
                          ProbeMethod method) { return probe_in_child(workload, method, child); },
         .step = step_,
         .max_seq_len = max_seq_len_,
         .max_probes = max_probes_,
-        .run_limit_s = run_limit_s_,
-        .seed = shared.seed,
-        .settings = run.settings};
-    options_.settings["probe_patience_s"] = probe_patience_s_;
+        .run_limit_s = run_limit_s_};
+    options_.row.settings["probe_patience_s"] = probe_patience_s_;
     const std::string command = fmt::format(
         "ridgeline frontier{} --seed {} --step {} --max-seq-len {} --max-probes {} --run-limit {} "
         "--probe-patience {}",

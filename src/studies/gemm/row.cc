@@ -34,10 +34,8 @@ Record GemmStudy::describe(const GemmWorkload& workload, const Record& blank) co
                                              {"m", shape.m},
                                              {"n", shape.n},
                                              {"k", shape.k},
-                                             {"dtype", info(workload.dtype).name}},
-                                .seed = options_.seed,
-                                .settings = options_.settings},
-                               device_, blank);
+                                             {"dtype", info(workload.dtype).name}}},
+                               options_.row, device_, blank);
   record.settings["mode"] = options_.cold ? "cold" : "hot";
   const PhaseCost cost = gemm_cost(shape, workload.dtype);
   record.cost = CostFacts{.forward = cost, .backward = {}, .convention = kGemmConvention};
@@ -53,30 +51,29 @@ double GemmStudy::expected_s(const GemmWorkload& workload, const Record& describ
                        .dtype = info(workload.dtype).name,
                        .slowdown = kGemmImplementations.find(workload.implementation).slowdown},
                       device_, described.machine);
-  return 2 * once + expected_samples_s(once, options_.protocol);
+  return 2 * once + expected_samples_s(once, options_.row.protocol);
 }
 
 std::optional<Record> GemmStudy::run(const GemmWorkload& workload, Record described) {
   return try_row(std::move(described), label(workload), [&](Record& record) {
     device_.ledger().start_over();
-    GemmProblem problem(workload, device_, options_.seed);
+    GemmProblem problem(workload, device_, options_.row.seed);
     problem.run_poisoned();
     record.memory.peak = device_.ledger().peak();
-    if (options_.verify) take_verification(record, problem.verify(options_.seed));
+    if (options_.row.verify) take_verification(record, problem.verify(options_.row.seed));
     const std::function<void()> flush =
         options_.cold ? device_.cache_flush(last_cache(device_.facts(), record.machine))
                       : std::function<void()>();
     const bool is_short = device_.time_ms([&] { problem.start(); }) < kLongMs;
     const bool runs_dry = device_.has_queue() && is_short && !flush;
     const int calls = runs_dry ? kCallsPerShortSample : 1;
-    sample_row(record, device_, {options_.protocol, options_.interrupted}, {"forward"},
-               [&](std::span<double> phase_ms) {
-                 if (flush) flush();
-                 if (runs_dry) problem.start();
-                 phase_ms[0] = device_.time_ms([&] {
-                   for (int call = 0; call < calls; ++call) problem.start();
-                 }) / calls;
-               });
+    sample_row(record, device_, options_.row, {"forward"}, [&](std::span<double> phase_ms) {
+      if (flush) flush();
+      if (runs_dry) problem.start();
+      phase_ms[0] = device_.time_ms([&] {
+        for (int call = 0; call < calls; ++call) problem.start();
+      }) / calls;
+    });
     record.metrics = Json{{"calls_per_sample", calls}};
     derive(workload, record);
     if (!flush)

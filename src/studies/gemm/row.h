@@ -12,18 +12,15 @@
 #include "measure/roofline_model.h"
 #include "runtime/device.h"
 #include "studies/gemm/workload.h"
+#include "studies/row.h"
 #include "studies/utilisation.h"
 
 namespace ridgeline {
 
 struct GemmStudyOptions {
-  Protocol protocol = {.warmups = 3, .time_budget_s = 1};
-  uint64_t seed = 42;
-  bool verify = true;
-  bool cold = false;                       // flush the last-level cache before every sample
-  Json settings = Json::object();          // what else identifies a row
-  const Roofline* roofline = nullptr;      // measured; null: only shares of the paper peak
-  std::function<bool()> interrupted = {};  // polled between samples
+  RowOptions row = {.protocol = {.warmups = 3, .time_budget_s = 1}};
+  bool cold = false;                   // flush the last-level cache before every sample
+  const Roofline* roofline = nullptr;  // measured; null: only shares of the paper peak
 };
 
 class GemmStudy {

@@ -50,10 +50,9 @@ class Gemm final : public Study {
   std::vector<StudyRow> rows(StudyRun& run) override {
     const std::vector<GemmWorkload> workloads = expand_matrix(matrix(run.device));
     ceilings_ = stored_ceilings(run.results_dir, run.device, run.blank.machine);
-    auto options = row_options<GemmStudyOptions>(run, shared);
-    options.cold = mode_ == "cold";
-    options.roofline = ceilings_ ? &*ceilings_ : nullptr;
-    study_.emplace(run.device, std::move(options));
+    study_.emplace(run.device, GemmStudyOptions{.row = row_options(run, shared),
+                                                .cold = mode_ == "cold",
+                                                .roofline = ceilings_ ? &*ceilings_ : nullptr});
     return rows_of(workloads, *study_, run, [&](const GemmWorkload& workload) {
       const GemmShape& shape = workload.shape;
       return fmt::format("ridgeline gemm{} --mode {} --impl {} --shape {},{},{} --dtype {}",

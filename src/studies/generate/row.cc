@@ -101,10 +101,10 @@ GeneratorOptions GenerateStudy::generator_options(const GenerateRow& row) const 
                            .dtype = job_.dtype,
                            .mode = row.mode,
                            .rules = job_.rules,
-                           .seed = options_.seed,
+                           .seed = options_.row.seed,
                            .message = say_once};
-  if (options_.stage)
-    options.stage = [this](std::string_view what) { options_.stage(std::string(what)); };
+  if (options_.row.stage)
+    options.stage = [this](std::string_view what) { options_.row.stage(std::string(what)); };
   return options;
 }
 
@@ -122,10 +122,8 @@ Record GenerateStudy::describe(const GenerateRow& row, const Record& blank) {
                    {"top_p", job_.rules.top_p}};
   Record record = describe_row({.study = "generate",
                                 .implementation = std::string(implementation_of(row)),
-                                .workload = std::move(workload),
-                                .seed = options_.seed,
-                                .settings = options_.settings},
-                               device_, blank);
+                                .workload = std::move(workload)},
+                               options_.row, device_, blank);
   if (!row.peer.empty()) return record;
   planned_[row] = std::make_unique<Generator>(job_.config, device_, generator_options(row));
   record.memory.predicted_peak = planned_[row]->predicted_peak();
@@ -144,7 +142,7 @@ double GenerateStudy::expected_s(const GenerateRow& row, const Record& described
                            device_, described.machine);
   };
   constexpr double kWeightsPerS = 30e6;  // drawn or read per second
-  const int prompts = options_.protocol.warmups + options_.protocol.iterations;
+  const int prompts = options_.row.protocol.warmups + options_.row.protocol.iterations;
   return weights / kWeightsPerS + prompts * once(static_cast<double>(job_.prompt.size())) +
          static_cast<double>(job_.max_new_tokens) * once(1);
 }
@@ -154,24 +152,25 @@ const std::filesystem::path& GenerateStudy::weights_folder() {
   if (!folder_.empty()) return folder_;
   written_.emplace();
   write_file_atomically(written_->path() / "config.json", gemma3_config_json(job_.config).dump());
-  save_weights(written_->path() / "model.safetensors", gemma3_parameters(job_.config),
-               [&](const Parameter& parameter) { return beginning_of(parameter, options_.seed); },
-               {{"format", "pt"}});
+  save_weights(
+      written_->path() / "model.safetensors", gemma3_parameters(job_.config),
+      [&](const Parameter& parameter) { return beginning_of(parameter, options_.row.seed); },
+      {{"format", "pt"}});
   return folder_ = written_->path();
 }
 
 std::optional<Record> GenerateStudy::run_peer(const GenerateRow& row, Record described) {
-  if (!peers_) peers_.emplace(device_, PeersOptions{options_.interrupted});
-  if (options_.stage) options_.stage("weights");
+  if (!peers_) peers_.emplace(device_, options_.row.interrupted);
+  if (options_.row.stage) options_.row.stage("weights");
   PeerText text{.folder = weights_folder(),
                 .prompt = job_.prompt,
                 .new_tokens = job_.max_new_tokens,
                 .batch_size = row.batch_size,
                 .capacity = job_.capacity,
                 .dtype = job_.dtype,
-                .protocol = options_.protocol,
-                .interrupted = options_.interrupted};
-  if (options_.stage) options_.stage("the other library");
+                .protocol = options_.row.protocol,
+                .interrupted = options_.row.interrupted};
+  if (options_.row.stage) options_.row.stage("the other library");
   std::optional<Record> record = peers_->run_text(text, std::move(described));
   if (!record || record->status != Status::ok) return record;
   TextOfTokens shown(job_, options_.print);
@@ -200,16 +199,16 @@ std::optional<Record> GenerateStudy::run(const GenerateRow& row, Record describe
     const MemoryWatch memory(device_);
     generator->prepare();
     record.memory.predicted_peak = generator->predicted_peak();  // after a fallback, too
-    if (options_.stage) options_.stage("weights");
+    if (options_.row.stage) options_.row.stage("weights");
     const double load_begin = monotonic_s();
-    generator->load(job_.weights ? &*job_.weights : nullptr, options_.seed);
+    generator->load(job_.weights ? &*job_.weights : nullptr, options_.row.seed);
     const double load_s = monotonic_s() - load_begin;
-    if (options_.stage) options_.stage("prompt");
+    if (options_.row.stage) options_.row.stage("prompt");
     std::vector<int32_t> prompts, first;
     for (int64_t i = 0; i < row.batch_size; ++i)
       prompts.insert(prompts.end(), job_.prompt.begin(), job_.prompt.end());
-    sample_row(record, device_, {options_.protocol, options_.interrupted},
-               {"prefill", "first_token"}, [&](std::span<double> ms) {
+    sample_row(record, device_, options_.row, {"prefill", "first_token"},
+               [&](std::span<double> ms) {
                  const double begin = monotonic_s();
                  generator->set_prompt(prompts);
                  ms[0] = device_.time_ms([&] { generator->prefill(); });
@@ -243,12 +242,12 @@ void GenerateStudy::decode(Generator& generator, const std::vector<int32_t>& fir
     text.add(id);
     stopped = job_.stops_at(id);
   };
-  generator.begin_decoding(first, most > 1 ? options_.protocol.warmups : 0);
+  generator.begin_decoding(first, most > 1 ? options_.row.protocol.warmups : 0);
   take(first[0]);
   for (size_t i = 0; i < first.size(); ++i) drawn[i].push_back(first[i]);
   const int64_t at_once = device_.has_queue() ? kQueuedSteps : 1;
   while (!stopped && tokens.size() < most) {
-    if (options_.interrupted && options_.interrupted()) throw Interrupted();
+    if (options_.row.interrupted && options_.row.interrupted()) throw Interrupted();
     const double begin = monotonic_s();
     std::vector<int32_t> ids;
     if (job_.rules.is_greedy()) {

@@ -19,17 +19,15 @@
 #include "studies/generate/generator.h"
 #include "studies/generate/job.h"
 #include "studies/peers/peers.h"
+#include "studies/row.h"
 #include "studies/study.h"
 
 namespace ridgeline {
 
 struct GenerateOptions {
-  Protocol protocol = {.warmups = 1, .iterations = 3};  // of prefill
-  uint64_t seed = 42;                                   // of random weights and sampled tokens
-  Json settings = Json::object();
+  // The protocol is of prefill, the seed of random weights and sampled tokens.
+  RowOptions row = {.protocol = {.warmups = 1, .iterations = 3}};
   const Roofline* roofline = nullptr;  // Roofline::for_reading(); null: no roof shares
-  std::function<bool()> interrupted = {};
-  StageHook stage = {};
   std::function<void(std::string_view)> print = {};  // called with the text as it comes
 };
 

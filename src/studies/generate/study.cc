@@ -102,9 +102,8 @@ class Generate final : public Study {
   std::vector<StudyRow> rows(StudyRun& run) override {
     ceilings_ = stored_ceilings(run.results_dir, run.device, run.blank.machine);
     if (ceilings_) ceilings_ = ceilings_->for_reading();
-    auto options = row_options<GenerateOptions>(run, shared);
-    options.roofline = ceilings_ ? &*ceilings_ : nullptr;
-    options.stage = run.stage;
+    GenerateOptions options{.row = row_options(run, shared),
+                            .roofline = ceilings_ ? &*ceilings_ : nullptr};
     options.print = [this, hide = run.hide_progress](std::string_view text) {
       if (hide) hide();
       write_text(stdout, text);

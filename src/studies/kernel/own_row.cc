@@ -44,7 +44,7 @@ Worker& OwnKernelStudy::worker() {
     worker_ = std::make_unique<Worker>(WorkerOptions{.name = "the kernel",
                                                      .words = kernel_.worker_words,
                                                      .time_limit_s = kernel_.time_limit_s,
-                                                     .interrupted = options_.interrupted});
+                                                     .interrupted = options_.row.interrupted});
   return *worker_;
 }
 
@@ -86,12 +86,8 @@ std::optional<Record> OwnKernelStudy::run(const KernelWorkload& workload, Record
                       .gradients = false,
                       .series = kernel_series(false),
                       .request = kernel_request(record, device_)};
-  std::optional<Record> done = run_worker_row(*worker_, tensors_, device_, row,
-                                              {.protocol = options_.protocol,
-                                               .seed = options_.seed,
-                                               .verify = options_.verify,
-                                               .interrupted = options_.interrupted},
-                                              std::move(record));
+  std::optional<Record> done =
+      run_worker_row(*worker_, tensors_, device_, row, options_.row, std::move(record));
   if (!done) return std::nullopt;
   if (done->status == Status::invalid || !worker_->usable())
     failed_problems_.emplace(problem, Error(ErrorKind::environment, done->error));

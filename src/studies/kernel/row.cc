@@ -54,10 +54,8 @@ Record KernelStudy::describe(const KernelWorkload& workload, const Record& blank
                                              {"seq_len", config.seq_len},
                                              {"head_dim", config.head_dim},
                                              {"causal", config.causal},
-                                             {"dtype", info(config.dtype).name}},
-                                .seed = options_.seed,
-                                .settings = options_.settings},
-                               device_, blank);
+                                             {"dtype", info(config.dtype).name}}},
+                               options_.row, device_, blank);
   record.settings["mode"] = info(workload.mode).name;
   record.settings["calls_per_sample"] = one_by_one ? 1
                                         : workload.mode == KernelMode::graph
@@ -89,8 +87,8 @@ Record KernelStudy::describe(const KernelWorkload& workload, const Record& blank
 double KernelStudy::expected_s(const KernelWorkload& workload, const Record& described) const {
   return expected_attention_s(
       workload.config, described, device_,
-      {.protocol = options_.protocol,
-       .verify = options_.verify,
+      {.protocol = options_.row.protocol,
+       .verify = options_.row.verify,
        .backward = options_.backward,
        .calls_per_sample = described.settings["calls_per_sample"].get<int>()});
 }
@@ -100,7 +98,7 @@ const Verification& KernelStudy::verify(const KernelWorkload& workload, KernelCa
   HostThreads threads(device_);
   verification_ = verify_attention(
       workload.config, {.log_sum_exp = calls.has_log_sum_exp(), .gradients = options_.backward},
-      [&](const char* tensor, int64_t head) { return calls.read(tensor, head); }, options_.seed,
+      [&](const char* tensor, int64_t head) { return calls.read(tensor, head); }, options_.row.seed,
       threads.runner());
   verified_problem_ = problem_of(workload);
   return verification_;
@@ -118,18 +116,17 @@ std::optional<Record> KernelStudy::run(const KernelWorkload& workload, Record de
                                    .can_repeat = fused,
                                    .cache = last_cache(device_.facts(), record.machine)};
     const KernelCallOptions calls{
-        .copies = how.copies, .backward = how.backward, .seed = options_.seed};
+        .copies = how.copies, .backward = how.backward, .seed = options_.row.seed};
     KernelSampler row(
         fused ? fused_calls(config, device_, calls) : plain_calls(config, device_, calls), device_,
         how);
     const double before_first_s = monotonic_s();
     row.calls().run_poisoned(options_.backward);
     const double first_run_s = monotonic_s() - before_first_s;
-    if (options_.verify) take_verification(record, verify(workload, row.calls()));
+    if (options_.row.verify) take_verification(record, verify(workload, row.calls()));
     row.prepare();
 
-    sample_row(record, device_, {options_.protocol, options_.interrupted},
-               kernel_series(options_.backward),
+    sample_row(record, device_, options_.row, kernel_series(options_.backward),
                [&](std::span<double> phase_ms) { row.sample(phase_ms); });
     record.protocol.first_run_s = first_run_s;
     record.memory.peak = device_.ledger().peak();

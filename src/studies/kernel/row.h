@@ -12,6 +12,7 @@
 #include "measure/record.h"
 #include "runtime/device.h"
 #include "studies/kernel/workload.h"
+#include "studies/row.h"
 #include "studies/utilisation.h"
 
 namespace ridgeline {
@@ -19,16 +20,12 @@ namespace ridgeline {
 class KernelCalls;
 
 struct KernelStudyOptions {
-  Protocol protocol = {.warmups = 200, .iterations = 500};
-  uint64_t seed = 42;
-  bool verify = true;
+  RowOptions row = {.protocol = {.warmups = 200, .iterations = 500}};
   bool backward = false;  // time the gradient too
   // Back-to-back calls per sample: several keep a GPU's queue filled, so that the time is the
   // kernel's and not its launch latency. 0: 10 on a GPU, 1 on a CPU.
   int calls_per_sample = 0;
-  int graph_calls = 20;            // in one launch graph
-  Json settings = Json::object();  // what else identifies a row, such as the tuning settings
-  std::function<bool()> interrupted = {};  // checked between samples
+  int graph_calls = 20;  // in one launch graph
 };
 
 class KernelStudy {

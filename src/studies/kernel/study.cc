@@ -69,12 +69,12 @@ class Kernel final : public Study {
 
   std::vector<StudyRow> rows(StudyRun& run) override {
     const std::vector<KernelWorkload> workloads = expand_matrix(matrix(run.device));
-    options_ = row_options<KernelStudyOptions>(run, shared);
-    options_.backward = backward_.asked;
-    options_.calls_per_sample = calls_per_sample_;
-    options_.graph_calls = graph_calls_;
+    options_ = {.row = row_options(run, shared),
+                .backward = backward_.asked,
+                .calls_per_sample = calls_per_sample_,
+                .graph_calls = graph_calls_};
     study_.emplace(run.device, options_);
-    peers_.emplace(run.device, PeersOptions{.interrupted = run.interrupted});
+    peers_.emplace(run.device, run.interrupted);
     if (!source_.empty())
       own_.emplace(run.device,
                    OwnKernel{.source = source_,

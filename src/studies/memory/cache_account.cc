@@ -102,10 +102,8 @@ Record record_of(const CacheRow& row, const StudyRun& run) {
                                              {"context_length", work.context},
                                              {"batch_size", work.batch_size},
                                              {"prompt_tokens", std::min(work.prompt, work.context)},
-                                             {"dtype", info(work.dtype).name}},
-                                .seed = 0,
-                                .settings = run.settings},
-                               run.device, run.blank);
+                                             {"dtype", info(work.dtype).name}}},
+                               {.seed = 0, .settings = run.settings}, run.device, run.blank);
   record.time = utc_now();
   record.command = fmt::format(
       "ridgeline memory{} --model-config {} --context-length {} --batch-size {} --prompt-length {} "

@@ -46,11 +46,11 @@ class ModelAccounts {
   void measure(RowsOfModel& group) {
     for (ModelMemoryRow& row : group) {
       if (row.memory.peak() > run_.device.ledger().budget()) continue;
-      ModelStudy study(run_.device, {.protocol = {.warmups = 0, .iterations = 1},
+      ModelStudy study(run_.device, {.row = {.protocol = {.warmups = 0, .iterations = 1},
+                                             .verify = false,
+                                             .interrupted = run_.interrupted},
                                      .scenarios = {row.scenario},
-                                     .optimizer = optimizer_,
-                                     .verify = false,
-                                     .interrupted = run_.interrupted});
+                                     .optimizer = optimizer_});
       const std::optional<Record> record =
           study.run(row.workload, study.describe(row.workload, {}));
       if (!record) throw Interrupted();

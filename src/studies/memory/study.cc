@@ -257,15 +257,12 @@ class Memory final : public Study {
   }
 
   TimelineOptions timeline_options(const StudyRun& run) const {
-    TimelineOptions options{.optimizer = optimizer_,
-                            .seed = shared.seed,
+    TimelineOptions options{.row = row_options(run, shared),
+                            .optimizer = optimizer_,
                             .measure = measure_ || axes_.sizes.empty(),
-                            .settings = run.settings,
-                            .keep_on_host = host_cache_budget(run.device),
-                            .interrupted = run.interrupted,
-                            .stage = run.stage};
-    if (!axes_.sizes.empty()) options.settings["optimizer"] = axes_.optimizer;
-    if (axes_.max_norm > 0) options.settings["max_norm"] = axes_.max_norm;
+                            .keep_on_host = host_cache_budget(run.device)};
+    if (!axes_.sizes.empty()) options.row.settings["optimizer"] = axes_.optimizer;
+    if (axes_.max_norm > 0) options.row.settings["max_norm"] = axes_.max_norm;
     return options;
   }
 
@@ -288,11 +285,10 @@ class Memory final : public Study {
 
   // Runs forward and backward once, or returns nullopt if that does not fit the budget.
   std::optional<MeasuredMemory> measure_once(StudyRun& run) const {
-    const AttentionStudyOptions options{.protocol = {.warmups = 0, .iterations = 1},
-                                        .verify = false,
-                                        .interrupted = run.interrupted};
     const AttentionWorkload workload{config_, "naive"};
-    AttentionRunner runner(run.device, options);
+    AttentionRunner runner(run.device, {.row = {.protocol = {.warmups = 0, .iterations = 1},
+                                                .verify = false,
+                                                .interrupted = run.interrupted}});
     const Record described = runner.describe(workload, {});
     const Bytes predicted = *described.memory.predicted_peak, budget = run.device.ledger().budget();
     if (predicted > budget) {

@@ -52,15 +52,13 @@ void write_one(Json& metrics, const std::string& key, const std::filesystem::pat
 TimelineStudy::TimelineStudy(Device& device, TimelineOptions options)
     : device_(device),
       options_(std::move(options)),
-      inputs_(device, {.seed = options_.seed, .keep = options_.keep_on_host}) {}
+      inputs_(device, {.seed = options_.row.seed, .keep = options_.keep_on_host}) {}
 
 Record TimelineStudy::describe(const StepWorkload& workload, const Record& blank) const {
   return describe_row({.study = "memory",
                        .implementation = info(workload.mode).name,
-                       .workload = workload_json(workload),
-                       .seed = options_.seed,
-                       .settings = options_.settings},
-                      device_, blank);
+                       .workload = workload_json(workload)},
+                      options_.row, device_, blank);
 }
 
 std::unique_ptr<Executable> TimelineStudy::build(const StepWorkload& workload) const {
@@ -81,7 +79,7 @@ double TimelineStudy::expected_s(const StepWorkload& workload, const Record& des
 }
 
 void TimelineStudy::begin(const char* stage) const {
-  if (options_.stage) options_.stage(stage);
+  if (options_.row.stage) options_.row.stage(stage);
 }
 
 std::optional<Record> TimelineStudy::run(const StepWorkload& workload, const TimelineFiles& files,
@@ -115,12 +113,12 @@ std::optional<Record> TimelineStudy::run(const StepWorkload& workload, const Tim
       if (options_.measure) expect_within_budget(timeline.predicted_peak, device_);
       return;
     }
-    if (options_.interrupted && options_.interrupted()) throw Interrupted();
+    if (options_.row.interrupted && options_.row.interrupted()) throw Interrupted();
     MemoryWatch watch(device_);
     begin("compiling");
     executable->prepare();
     begin("parameters");
-    fill_inputs(workload, *executable, inputs_, {device_, options_.seed, options_.optimizer});
+    fill_inputs(workload, *executable, inputs_, {device_, options_.row.seed, options_.optimizer});
     watch.after_fill();
     begin("running");
     timeline = measure_memory(*executable, device_, stages);

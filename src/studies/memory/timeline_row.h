@@ -15,18 +15,16 @@
 #include "profile/memory_timeline.h"
 #include "report/terminal/table.h"
 #include "studies/model/inputs.h"
+#include "studies/row.h"
 #include "studies/step_workload.h"
 
 namespace ridgeline {
 
 struct TimelineOptions {
+  RowOptions row = {};
   AdamWOptions optimizer = {};
-  uint64_t seed = 42;
-  bool measure = false;                                // runs one step of every row that fits
-  Json settings = Json::object();                      // what else identifies a row
-  Bytes keep_on_host = {};                             // see ModelInputOptions::keep
-  std::function<bool()> interrupted = {};              // checked before a row is measured
-  std::function<void(const std::string&)> stage = {};  // reports what a row is doing
+  bool measure = false;     // runs one step of every row that fits
+  Bytes keep_on_host = {};  // see ModelInputOptions::keep
 };
 
 // The files that receive the events of a row; an empty path: none.

@@ -58,7 +58,7 @@ std::string ModelStudy::explain(const ModelWorkload& workload, const Record* rec
     const bool timed = series != nullptr && device_.can_record();
     if (timed) {  // each kernel alone, over realistic inputs
       executable.prepare();
-      ModelInputs inputs(device_, {.seed = options_.seed});
+      ModelInputs inputs(device_, {.seed = options_.row.seed});
       inputs.fill(executable, workload.config);
       inputs.set_step(executable, 1, options_.optimizer);
       executable.run();

@@ -52,30 +52,28 @@ ModelStudy::ModelStudy(Device& device, ModelStudyOptions options)
     : device_(device),
       options_(std::move(options)),
       inputs_(device,
-              {.seed = options_.seed,
+              {.seed = options_.row.seed,
                .keep = options_.keep_on_host,
                .weights = options_.weights,
                .loss_scale = options_.optimizer.loss_scaling.value_or(LossScaling{}).initial}) {
   std::vector<Scenario>& chosen = options_.scenarios;
   if (chosen.empty()) throw Error(ErrorKind::usage, "no scenario to measure", "use full-step");
   chosen = distinct(std::move(chosen));
-  options_.protocol.time_budget_s /= static_cast<double>(chosen.size());
+  options_.row.protocol.time_budget_s /= static_cast<double>(chosen.size());
   // Saved weights are the result of exactly the requested steps, on any machine.
-  if (!options_.save_weights.empty()) options_.protocol.min_warmup_s = 0;
+  if (!options_.save_weights.empty()) options_.row.protocol.min_warmup_s = 0;
 }
 
 Record ModelStudy::describe(const ModelWorkload& workload, const Record& blank) const {
   Record record = describe_row({.study = "model",
                                 .implementation = info(workload.mode).name,
-                                .workload = workload_json(workload),
-                                .seed = options_.seed,
-                                .settings = options_.settings},
-                               device_, blank);
+                                .workload = workload_json(workload)},
+                               options_.row, device_, blank);
   std::string names;
   for (Scenario scenario : options_.scenarios)
     names += (names.empty() ? "" : ",") + std::string(info(scenario).name);
   record.settings["scenarios"] = names;
-  record.settings["warmup_steps"] = options_.protocol.warmups;
+  record.settings["warmup_steps"] = options_.row.protocol.warmups;
   if (const auto scaling = optimizer_of(workload, options_.optimizer).loss_scaling) {
     record.settings["loss_scale"] = scaling->initial;
     record.settings["loss_scale_growth"] = scaling->growth_interval;
@@ -103,7 +101,7 @@ double ModelStudy::expected_s(const ModelWorkload& workload, const Record& descr
                          .dtype = info(info(workload.precision).products).name},
                         device_, described.machine);
     seconds += parameters * kDrawS + kRunsBesideSamples * step +
-               expected_samples_s(step, options_.protocol);
+               expected_samples_s(step, options_.row.protocol);
   }
   return seconds;
 }
@@ -130,7 +128,7 @@ std::optional<ModelSample> ModelStudy::reference(const ModelWorkload& workload, 
     vanilla.prepare();
     inputs_.fill(vanilla, config);
     const ModelSampler sampler(vanilla, device_, config, inputs_.ids(config, "targets"),
-                               options_.seed, options_.optimizer);
+                               options_.row.seed, options_.optimizer);
     inputs_.set_step(vanilla, 1, options_.optimizer);
     remember(workload, scenario, first_sample(vanilla, sampler, [&] { vanilla.run(); }));
   } catch (const Error& error) {
@@ -165,16 +163,16 @@ std::unique_ptr<Executable> ModelStudy::build(const ModelWorkload& workload, Sce
                                               const std::string& of) const {
   CompileOptions options = model_options(workload, device_);
   options.message = say_once;
-  if (options_.stage && !of.empty())
+  if (options_.row.stage && !of.empty())
     options.stage = [this, of](std::string_view what) {
-      options_.stage(fmt::format("{}: {}", of, what));
+      options_.row.stage(fmt::format("{}: {}", of, what));
     };
   return std::make_unique<Executable>(model_trace(workload, scenario, options_.optimizer), device_,
                                       std::move(options));
 }
 
 void ModelStudy::begin(Scenario scenario, const char* stage) const {
-  if (options_.stage) options_.stage(fmt::format("{}: {}", info(scenario).name, stage));
+  if (options_.row.stage) options_.row.stage(fmt::format("{}: {}", info(scenario).name, stage));
 }
 
 void ModelStudy::predict(const Executable& executable, Bytes before, Record& record) const {
@@ -196,7 +194,7 @@ void ModelStudy::check_kernels(Executable& executable, const ModelWorkload& work
   inputs_.fill_unevenly(executable, workload.config);
   inputs_.set_step(executable, kStep, options_.optimizer);
   if (executable.has_input(kLossScaleInput)) set_loss_scale(executable, device_, kLossScale);
-  KernelChecker checker(device_, options_.seed);
+  KernelChecker checker(device_, options_.row.seed);
   executable.set_poison(true);
   executable.set_observer(&checker);
   executable.run();
@@ -219,7 +217,7 @@ void ModelStudy::run_scenario(const ModelWorkload& workload, Scenario scenario, 
   const Bytes before = record.memory.predicted_peak.value_or(Bytes{});
   predict(executable, before, record);
   Json& metrics = (*record.metrics)[series_of(scenario)];
-  const bool compares = options_.verify && workload.mode != Mode::vanilla;
+  const bool compares = options_.row.verify && workload.mode != Mode::vanilla;
   if (compares) begin(scenario, "vanilla, to compare");
   const std::optional<ModelSample> vanilla =
       compares ? reference(workload, scenario) : std::nullopt;
@@ -255,10 +253,10 @@ void ModelStudy::run_scenario(const ModelWorkload& workload, Scenario scenario, 
   // comes last, so that the first sample is the first run.
   const auto look = [&] {
     std::optional<ModelSampler> sampler;
-    if (options_.verify)
-      sampler.emplace(executable, device_, config, inputs_.ids(config, "targets"), options_.seed,
-                      options_.optimizer);
-    executable.set_poison(options_.verify);
+    if (options_.row.verify)
+      sampler.emplace(executable, device_, config, inputs_.ids(config, "targets"),
+                      options_.row.seed, options_.optimizer);
+    executable.set_poison(options_.row.verify);
     bool is_first = step == 0;
     const auto run = [&] {
       const double begin = monotonic_s();
@@ -280,7 +278,7 @@ void ModelStudy::run_scenario(const ModelWorkload& workload, Scenario scenario, 
     metrics["loss"] = sample.loss;
   };
   MemoryFacts memory;
-  const bool look_first = options_.protocol.warmups > 0;
+  const bool look_first = options_.row.protocol.warmups > 0;
   if (look_first) {
     begin(scenario, device_.can_record() ? "first step, choosing algorithms" : "first step");
     look();
@@ -291,7 +289,7 @@ void ModelStudy::run_scenario(const ModelWorkload& workload, Scenario scenario, 
     }
   }
   begin(scenario, "measuring");
-  sample_row(record, device_, {options_.protocol, options_.interrupted}, all_series_of(scenario),
+  sample_row(record, device_, options_.row, all_series_of(scenario),
              [&](std::span<double> phase_ms) {
                const std::vector<double> parts_ms = run_step();
                phase_ms[0] = std::accumulate(parts_ms.begin(), parts_ms.end(), 0.0);
@@ -364,7 +362,7 @@ void ModelStudy::run_scenario(const ModelWorkload& workload, Scenario scenario, 
                       return sum_ms;
                     }});
   add_busy_times(busy, record);
-  if (options_.verify) check_kernels(executable, workload, record.verification);
+  if (options_.row.verify) check_kernels(executable, workload, record.verification);
 }
 
 // Adds the failure of a scenario to the record; the others keep their figures.

@@ -17,11 +17,12 @@
 #include "studies/model/inputs.h"
 #include "studies/model/verify.h"
 #include "studies/model/workload.h"
+#include "studies/row.h"
 
 namespace ridgeline {
 
 struct ModelStudyOptions {
-  Protocol protocol = {.warmups = 5, .iterations = 10};  // of each scenario
+  RowOptions row = {.protocol = {.warmups = 5, .iterations = 10}};  // of each scenario
   std::vector<Scenario> scenarios = {Scenario::forward, Scenario::forward_backward,
                                      Scenario::full_step};
   AdamWOptions optimizer = {};
@@ -30,12 +31,7 @@ struct ModelStudyOptions {
   std::filesystem::path save_weights = {};
   // Where to save tokens and logits of the scenario forward; empty: nowhere.
   std::filesystem::path save_logits = {};
-  uint64_t seed = 42;
-  bool verify = true;
-  Json settings = Json::object();  // what else identifies a row, such as the tuning settings
-  Bytes keep_on_host = {};         // see ModelInputOptions::keep
-  std::function<bool()> interrupted = {};              // checked between steps
-  std::function<void(const std::string&)> stage = {};  // reports what a row is doing
+  Bytes keep_on_host = {};  // see ModelInputOptions::keep
 };
 
 // What is timed separately: each stage in the scenario fwd-bwd, otherwise the whole step.

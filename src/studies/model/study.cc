@@ -177,17 +177,17 @@ class Model final : public Study {
   }
 
   ModelStudyOptions options(const StudyRun& run) const {
-    auto options = row_options<ModelStudyOptions>(run, shared);
-    options.scenarios = scenarios_of(axes_);
-    options.optimizer = optimizer_of(axes_);
-    options.weights = weights_;
-    options.save_weights = save_weights_;
-    options.save_logits = save_logits_;
-    options.stage = run.stage;
-    options.settings["optimizer"] = axes_.optimizer;
-    if (axes_.max_norm > 0) options.settings["max_norm"] = axes_.max_norm;
-    if (!weights_.empty()) options.settings["weights"] = weights_;
-    options.keep_on_host = host_cache_budget(run.device);
+    ModelStudyOptions options{.row = row_options(run, shared),
+                              .scenarios = scenarios_of(axes_),
+                              .optimizer = optimizer_of(axes_),
+                              .weights = weights_,
+                              .save_weights = save_weights_,
+                              .save_logits = save_logits_,
+                              .keep_on_host = host_cache_budget(run.device)};
+    Json& settings = options.row.settings;
+    settings["optimizer"] = axes_.optimizer;
+    if (axes_.max_norm > 0) settings["max_norm"] = axes_.max_norm;
+    if (!weights_.empty()) settings["weights"] = weights_;
     return options;
   }
 

@@ -18,14 +18,6 @@ constexpr const char* kPeerConvention =
     "forward 4 B H S S d, halved when causal; backward 2.5 times forward; an FMA counts as two. "
     "macs and bytes are the fewest that the problem needs";
 
-template <class StudyOptions>
-WorkerRowOptions row_options(const StudyOptions& options) {
-  return {.protocol = options.protocol,
-          .seed = options.seed,
-          .verify = options.verify,
-          .interrupted = options.interrupted};
-}
-
 }  // namespace
 
 fs::path find_peers() {
@@ -55,8 +47,8 @@ Record describe_peer_attention(const AttentionWorkload& workload, Device& device
   return record;
 }
 
-Peers::Peers(Device& device, PeersOptions options)
-    : device_(device), options_(std::move(options)) {}
+Peers::Peers(Device& device, std::function<bool()> interrupted)
+    : device_(device), interrupted_(std::move(interrupted)) {}
 
 Worker& Peers::worker(const PeerImplementation& peer) {
   std::unique_ptr<Worker>& worker = workers_[std::string(peer.library)];
@@ -75,7 +67,7 @@ Worker& Peers::worker(const PeerImplementation& peer) {
   worker =
       std::make_unique<Worker>(WorkerOptions{.name = fmt::format("the {} worker", peer.library),
                                              .words = {python.string(), "-u", "-B", peers.string()},
-                                             .interrupted = options_.interrupted});
+                                             .interrupted = interrupted_});
   return *worker;
 }
 
@@ -92,7 +84,7 @@ std::optional<Record> Peers::run(const PeerImplementation& peer, Record describe
 }
 
 std::optional<Record> Peers::run(const PeerImplementation& peer, const WorkerRow& row,
-                                 const WorkerRowOptions& options, Record described) {
+                                 const RowOptions& options, Record described) {
   return run(peer, std::move(described), [&](Worker& worker, Record record) {
     return run_worker_row(worker, tensors_, device_, row, options, std::move(record));
   });
@@ -123,7 +115,7 @@ std::optional<Record> Peers::run_attention(const AttentionWorkload& workload,
       .series = {"forward", "backward"},
       .request = {
           {"study", "attention"}, {"implementation", workload.implementation}, {"copies", 1}}};
-  std::optional<Record> record = run(peer, row, row_options(options), std::move(described));
+  std::optional<Record> record = run(peer, row, options.row, std::move(described));
   if (record && record->status == Status::ok)
     check_speed(*record, device_, info(workload.config.dtype).name);
   return record;
@@ -136,7 +128,7 @@ std::optional<Record> Peers::run_kernel(const KernelWorkload& workload,
                       .gradients = options.backward,
                       .series = kernel_series(options.backward),
                       .request = kernel_request(described, device_)};
-  std::optional<Record> record = run(peer, row, row_options(options), std::move(described));
+  std::optional<Record> record = run(peer, row, options.row, std::move(described));
   if (record && record->status == Status::ok) add_kernel_metrics(workload, device_, *record);
   return record;
 }

@@ -1,7 +1,7 @@
 // Rows of the attention, kernel, profile and generate studies that another library runs in a
 // separate process.
 //
-//   Peers peers(device, {.interrupted = interrupted});
+//   Peers peers(device, interrupted);
 //   Record described = describe_peer_attention(workload, device, options, blank);
 //   std::optional<Record> record = peers.run_attention(workload, options, described);
 #pragma once
@@ -30,14 +30,10 @@ namespace ridgeline {
 Record describe_peer_attention(const AttentionWorkload& workload, Device& device,
                                const AttentionStudyOptions& options, const Record& blank);
 
-struct PeersOptions {
-  std::function<bool()> interrupted = {};
-};
-
 // The workers of one run: one process per library, started on first use.
 class Peers {
  public:
-  Peers(Device& device, PeersOptions options);
+  Peers(Device& device, std::function<bool()> interrupted);
 
   // A missing interpreter, a missing library and refusals become statuses of the record, with the
   // next step in its error. Return nullopt if interrupted.
@@ -55,10 +51,10 @@ class Peers {
   using RunRow = std::function<std::optional<Record>(Worker&, Record)>;
   std::optional<Record> run(const PeerImplementation& peer, Record described, const RunRow& row);
   std::optional<Record> run(const PeerImplementation& peer, const WorkerRow& row,
-                            const WorkerRowOptions& options, Record described);
+                            const RowOptions& options, Record described);
 
   Device& device_;
-  PeersOptions options_;
+  std::function<bool()> interrupted_;
   WorkerTensors tensors_;
   std::map<std::string, std::unique_ptr<Worker>, std::less<>> workers_;  // by library
 };

@@ -55,7 +55,7 @@ Json attention_request(const AttentionConfig& config, const WorkerTensors& tenso
 }
 
 std::optional<Record> run_worker_row(Worker& worker, WorkerTensors& tensors, Device& device,
-                                     const WorkerRow& row, const WorkerRowOptions& options,
+                                     const WorkerRow& row, const RowOptions& options,
                                      Record described) {
   const auto body = [&](Record& record) {
     HostThreads threads(device);
@@ -78,7 +78,7 @@ std::optional<Record> run_worker_row(Worker& worker, WorkerTensors& tensors, Dev
                                     },
                                     options.seed, threads.runner()));
     WorkerSamples samples(worker, row.series.size(), options.protocol);
-    sample_row(record, device, {options.protocol, options.interrupted}, row.series,
+    sample_row(record, device, options, row.series,
                [&](std::span<double> phase_ms) { samples.next(phase_ms); });
     ask_worker(worker, {{"do", "close"}});
     if (opened.first_run_s) record.protocol.first_run_s = *opened.first_run_s;

@@ -13,6 +13,7 @@
 #include "runtime/device.h"
 #include "studies/peers/tensors.h"
 #include "studies/peers/worker.h"
+#include "studies/row.h"
 
 namespace ridgeline {
 
@@ -21,13 +22,6 @@ struct WorkerRow {
   bool gradients = true;            // also computes backward
   std::vector<std::string> series;  // the times in one sample, in the worker's order
   Json request = Json::object();    // what "open" has beyond the problem
-};
-
-struct WorkerRowOptions {
-  Protocol protocol;
-  uint64_t seed = 42;
-  bool verify = true;
-  std::function<bool()> interrupted = {};
 };
 
 // The members of every "open", and those for attention, whose inputs must be provided first.
@@ -57,7 +51,7 @@ class WorkerSamples {
 // Fills in the results of `record`; nullopt if interrupted. Refusals and the end of the worker
 // become statuses.
 std::optional<Record> run_worker_row(Worker& worker, WorkerTensors& tensors, Device& device,
-                                     const WorkerRow& row, const WorkerRowOptions& options,
+                                     const WorkerRow& row, const RowOptions& options,
                                      Record record);
 
 }  // namespace ridgeline

@@ -24,7 +24,8 @@ std::optional<Record> run_worker_text(Worker& worker, Device& device, const Peer
     record.memory.peak = opened.memory.peak;
     record.memory.process_peak_growth = opened.memory.process_peak_growth;
     WorkerSamples samples(worker, 2, text.protocol);
-    sample_row(record, device, {text.protocol, text.interrupted}, {"prefill", "first_token"},
+    sample_row(record, device, {.protocol = text.protocol, .interrupted = text.interrupted},
+               {"prefill", "first_token"},
                [&](std::span<double> phase_ms) { samples.next(phase_ms); });
     const Json written = ask_worker(worker, {{"do", "decode"}});
     const DecodedText decoded =

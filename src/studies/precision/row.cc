@@ -103,11 +103,7 @@ Record PrecisionStudy::describe(const PrecisionWorkload& workload, const Record&
     if (optimizer.max_norm > 0) record.settings["max_norm"] = optimizer.max_norm;
     return record;
   }
-  RowIdentity identity{.study = "precision",
-                       .implementation = {},
-                       .workload = {},
-                       .seed = options_.seed,
-                       .settings = options_.settings};
+  RowIdentity identity{.study = "precision", .implementation = {}, .workload = {}};
   std::string implementation;
   if (const auto* flow = std::get_if<DtypeFlow>(&workload)) {
     implementation = fmt::format("autocast {}", info(flow->autocast).name);
@@ -130,7 +126,7 @@ Record PrecisionStudy::describe(const PrecisionWorkload& workload, const Record&
     identity.workload = workload_of(reduction);
   }
   identity.implementation = implementation;
-  return describe_row(identity, device_, blank);
+  return describe_row(identity, options_.row, device_, blank);
 }
 
 double PrecisionStudy::expected_s(const PrecisionWorkload& workload,
@@ -153,11 +149,11 @@ std::optional<Record> PrecisionStudy::run(const PrecisionWorkload& workload, Rec
       return take(stages_of(*flow), metrics);
     if (const auto* training = std::get_if<TrainingRun>(&workload)) {
       TrainingRun run = *training;
-      run.seed = options_.seed;
-      return take(train(run, device_, options_.interrupted), metrics);
+      run.seed = options_.row.seed;
+      return take(train(run, device_, options_.row.interrupted), metrics);
     }
     RoundedReduction reduction = std::get<RoundedReduction>(workload);
-    reduction.seed = options_.seed;
+    reduction.seed = options_.row.seed;
     take(error_of(reduction), metrics);
   });
 }

@@ -105,11 +105,9 @@ class Precision final : public Study {
   }
 
   std::vector<StudyRow> rows(StudyRun& run) override {
-    auto options = row_options<ModelStudyOptions>(run, shared);
-    options.scenarios = scenarios_of(axes_);
-    options.optimizer = optimizer_of(axes_);
-    options.stage = run.stage;
-    study_.emplace(run.device, std::move(options));
+    study_.emplace(run.device, ModelStudyOptions{.row = row_options(run, shared),
+                                                 .scenarios = scenarios_of(axes_),
+                                                 .optimizer = optimizer_of(axes_)});
     return rows_of(workloads_, *study_, run, [&](const PrecisionWorkload& workload) {
       return fmt::format("ridgeline precision{} {}", shared_words(run, shared),
                          own_words(workload));

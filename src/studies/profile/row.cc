@@ -39,7 +39,7 @@ ProfileStudy::ProfileStudy(Device& device, ProfileStudyOptions options)
     : device_(device),
       options_(std::move(options)),
       inputs_(device,
-              {.seed = options_.seed,
+              {.seed = options_.row.seed,
                .keep = options_.keep_on_host,
                .loss_scale = options_.optimizer.loss_scaling.value_or(LossScaling{}).initial}),
       meter_(utilisation_of(device, options_.why_not_counters)) {}
@@ -47,10 +47,8 @@ ProfileStudy::ProfileStudy(Device& device, ProfileStudyOptions options)
 Record ProfileStudy::describe(const StepWorkload& workload, const Record& blank) const {
   Record record = describe_row({.study = "profile",
                                 .implementation = workload.implementation(),
-                                .workload = workload_json(workload),
-                                .seed = options_.seed,
-                                .settings = options_.settings},
-                               device_, blank);
+                                .workload = workload_json(workload)},
+                               options_.row, device_, blank);
   record.settings["schedule"] = to_string(options_.schedule);
   if (!workload.peer.empty() && record.settings.contains("optimizer"))
     record.settings["optimizer"] = "pytorch";
@@ -73,7 +71,7 @@ double ProfileStudy::expected_s(const StepWorkload& workload, const Record& desc
 }
 
 void ProfileStudy::begin(const char* stage) const {
-  if (options_.stage) options_.stage(stage);
+  if (options_.row.stage) options_.row.stage(stage);
 }
 
 std::optional<Record> ProfileStudy::run(const StepWorkload& workload, const ProfileRowOptions& how,
@@ -88,7 +86,7 @@ std::optional<Record> ProfileStudy::run(const StepWorkload& workload, const Prof
     executable->prepare();
     record.memory.predicted_peak = executable->predicted_peak();  // may be that of eager execution
     begin("parameters");
-    fill_inputs(workload, *executable, inputs_, {device_, options_.seed, options_.optimizer});
+    fill_inputs(workload, *executable, inputs_, {device_, options_.row.seed, options_.optimizer});
     watch.after_fill();
 
     begin("profiling");
@@ -96,7 +94,7 @@ std::optional<Record> ProfileStudy::run(const StepWorkload& workload, const Prof
     const bool is_forward_of_both = std::holds_alternative<AttentionConfig>(workload.of) &&
                                     workload.scenario == Scenario::forward;
     const auto step = [&] {
-      if (options_.interrupted && options_.interrupted()) throw Interrupted();
+      if (options_.row.interrupted && options_.row.interrupted()) throw Interrupted();
       if (is_forward_of_both)
         executable->run_stage(0);
       else

@@ -14,23 +14,21 @@
 #include "measure/roofline_model.h"
 #include "profile/recorder.h"
 #include "studies/model/inputs.h"
+#include "studies/row.h"
 #include "studies/step_workload.h"
 #include "studies/utilisation.h"
 
 namespace ridgeline {
 
 struct ProfileStudyOptions {
+  RowOptions row = {};
   ProfileSchedule schedule = {};
   AdamWOptions optimizer = {};
-  uint64_t seed = 42;
-  Json settings = Json::object();          // what else identifies a row
-  ActivityTracer* tracer = nullptr;        // of a GPU, opened before the device; or null
-  std::string why_not = {};                // why there is no tracer
-  std::string why_not_counters = {};       // why CUPTI must not sample counters; empty: it may
-  const Roofline* roofline = nullptr;      // measured ceilings; null: peaks of data sheets
-  Bytes keep_on_host = {};                 // see ModelInputOptions::keep
-  std::function<bool()> interrupted = {};  // checked between steps
-  std::function<void(const std::string&)> stage = {};  // reports what a row is doing
+  ActivityTracer* tracer = nullptr;    // of a GPU, opened before the device; or null
+  std::string why_not = {};            // why there is no tracer
+  std::string why_not_counters = {};   // why CUPTI must not sample counters; empty: it may
+  const Roofline* roofline = nullptr;  // measured ceilings; null: peaks of data sheets
+  Bytes keep_on_host = {};             // see ModelInputOptions::keep
 };
 
 struct ProfileRowOptions {

@@ -67,7 +67,7 @@ class ProfileCommand final : public Study {
   std::vector<StudyRow> rows(StudyRun& run) override {
     ceilings_ = stored_ceilings(run.results_dir, run.device, run.blank.machine);
     study_.emplace(run.device, options(run));
-    peers_.emplace(run.device, PeersOptions{.interrupted = run.interrupted});
+    peers_.emplace(run.device, run.interrupted);
     traces_.clear();
     std::vector<StudyRow> rows;
     for (size_t i = 0; i < workloads_.size(); ++i) {
@@ -167,19 +167,16 @@ class ProfileCommand final : public Study {
   }
 
   ProfileStudyOptions options(const StudyRun& run) const {
-    ProfileStudyOptions options{.schedule = parsed_schedule_,
+    ProfileStudyOptions options{.row = row_options(run, shared),
+                                .schedule = parsed_schedule_,
                                 .optimizer = optimizer_,
-                                .seed = shared.seed,
-                                .settings = run.settings,
                                 .tracer = tracer_.get(),
                                 .why_not = why_not_,
                                 .why_not_counters = why_not_counters(),
                                 .roofline = ceilings_ ? &*ceilings_ : nullptr,
-                                .interrupted = run.interrupted,
-                                .stage = run.stage};
-    if (!axes_.attention) options.settings["optimizer"] = axes_.model.optimizer;
-    if (axes_.model.max_norm > 0) options.settings["max_norm"] = axes_.model.max_norm;
-    options.keep_on_host = host_cache_budget(run.device);
+                                .keep_on_host = host_cache_budget(run.device)};
+    if (!axes_.attention) options.row.settings["optimizer"] = axes_.model.optimizer;
+    if (axes_.model.max_norm > 0) options.row.settings["max_norm"] = axes_.model.max_norm;
     return options;
   }
 

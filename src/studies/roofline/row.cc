@@ -70,11 +70,11 @@ TensorView floats(const Allocation& memory) {
 
 RooflineStudy::RooflineStudy(Device& device, RooflineStudyOptions options)
     : device_(device), options_(std::move(options)) {
-  options_.protocol.target_precision = 1e-4;  // more samples improve the minimum
+  options_.row.protocol.target_precision = 1e-4;  // more samples improve the minimum
 }
 
 double RooflineStudy::expected_s(const CeilingProbe&, const Record&) const {
-  const Protocol& protocol = options_.protocol;
+  const Protocol& protocol = options_.row.protocol;
   return options_.settle_s / 2 + (protocol.time_budget_s > 0
                                       ? protocol.time_budget_s
                                       : expected_samples_s(kSampleMs / 1e3, protocol));
@@ -152,10 +152,8 @@ Record RooflineStudy::describe(const CeilingProbe& probe, const Record& blank) c
   }
   Record record = describe_row({.study = "roofline",
                                 .implementation = probe.implementation,
-                                .workload = std::move(workload),
-                                .seed = options_.seed,
-                                .settings = options_.settings},
-                               device_, blank);
+                                .workload = std::move(workload)},
+                               options_.row, device_, blank);
   record.memory.predicted_peak =
       probe.size > 0
           ? gemm_cost({probe.size, probe.size, probe.size}, parse_float_dtype(probe.dtype)).bytes
@@ -170,7 +168,7 @@ RateProbe RooflineStudy::prepare(const CeilingProbe& probe) {
                                 .dtype = parse_float_dtype(probe.dtype),
                                 .implementation = probe.implementation};
     const PhaseCost cost = gemm_cost(workload.shape, workload.dtype);
-    auto problem = std::make_shared<GemmProblem>(workload, device_, options_.seed);
+    auto problem = std::make_shared<GemmProblem>(workload, device_, options_.row.seed);
     return {[problem] { problem->start(); }, static_cast<double>(cost.flops),
             static_cast<double>(cost.bytes.count)};
   }
@@ -212,7 +210,7 @@ std::optional<Record> RooflineStudy::run(const CeilingProbe& probe, Record descr
     const double begin = monotonic_s();
     double burst_ms = INFINITY, last_ms = INFINITY;
     while (monotonic_s() - begin < options_.settle_s) {
-      if (options_.interrupted && options_.interrupted()) throw Interrupted();
+      if (options_.row.interrupted && options_.row.interrupted()) throw Interrupted();
       double window_ms = INFINITY;
       const double window = monotonic_s();
       do window_ms = std::min(window_ms, sample());
@@ -222,7 +220,7 @@ std::optional<Record> RooflineStudy::run(const CeilingProbe& probe, Record descr
       last_ms = window_ms;
     }
     const double settled_s = monotonic_s() - begin;
-    sample_row(record, device_, {options_.protocol, options_.interrupted}, {"probe"},
+    sample_row(record, device_, options_.row, {"probe"},
                [&](std::span<double> phase_ms) { phase_ms[0] = sample(); });
     record.memory.peak = device_.ledger().peak();
     const auto flops = static_cast<int64_t>(work.flops);

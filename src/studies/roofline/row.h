@@ -14,6 +14,7 @@
 #include "measure/record.h"
 #include "measure/roofline_model.h"
 #include "runtime/device.h"
+#include "studies/row.h"
 
 namespace ridgeline {
 
@@ -34,13 +35,11 @@ struct CeilingProbe {
 };
 
 struct RooflineStudyOptions {
-  double settle_s = 3;  // at most, until two windows of samples agree
-  // Of each probe, after the clocks have settled: its rate is that of the fastest sample.
-  Protocol protocol = {.warmups = 0, .time_budget_s = 1};
+  // The protocol is of each probe, after the clocks have settled: its rate is that of the fastest
+  // sample.
+  RowOptions row = {.protocol = {.warmups = 0, .time_budget_s = 1}};
+  double settle_s = 3;              // at most, until two windows of samples agree
   std::vector<int64_t> sizes = {};  // of products; empty: large enough that edges are negligible
-  uint64_t seed = 42;
-  Json settings = Json::object();
-  std::function<bool()> interrupted = {};
 };
 
 class RooflineStudy {

@@ -123,10 +123,9 @@ class CeilingProbes final : public Study {
   }
 
   std::vector<StudyRow> rows(StudyRun& run) override {
-    auto options = row_options<RooflineStudyOptions>(run, shared);
-    options.settle_s = settle_s_;
-    options.sizes = sizes_;
-    study_.emplace(run.device, std::move(options));
+    study_.emplace(run.device,
+                   RooflineStudyOptions{
+                       .row = row_options(run, shared), .settle_s = settle_s_, .sizes = sizes_});
     const std::vector<CeilingProbe> probes = study_->probes(dtypes_of(run.device), run.blank);
     within_cache_ = std::ranges::any_of(probes, &CeilingProbe::within_cache);
     return rows_of(probes, *study_, run, [&](const CeilingProbe& probe) {
@@ -179,7 +178,7 @@ class CeilingProbes final : public Study {
   // separate file, so that those of measured ceilings remain.
   void show_on_paper(StudyRun& run) const {
     const auto outputs = check_output(shared.output);
-    const CostStudy study(run.device, row_options<CostStudyOptions>(run, shared));
+    const CostStudy study(run.device, row_options(run, shared));
     std::vector<Record> records;
     for (const CostRow& row : on_paper_)
       if (auto record = study.run(row, study.describe(row, run.blank))) {

@@ -18,7 +18,7 @@ CpuOptions two_threads(Bytes budget = Bytes{64 << 20}) {
   return {.threads = 2, .ledger = {.budget = budget}};
 }
 
-const AttentionStudyOptions kQuick{.protocol = {.warmups = 1, .iterations = 4}};
+const AttentionStudyOptions kQuick{.row = {.protocol = {.warmups = 1, .iterations = 4}}};
 
 std::optional<Record> run_row(const AttentionWorkload& row, CpuDevice& device,
                               const AttentionStudyOptions& options = kQuick) {
@@ -50,7 +50,7 @@ TEST(AttentionStudy, ARowWhoseTrueResultsVanishIsNotWrong) {
       for (const DType dtype : {DType::f32, DType::bf16})
         for (const std::string implementation : {"naive", "compiled", "flash"}) {
           AttentionStudyOptions options = kQuick;
-          options.seed = seed;
+          options.row.seed = seed;
           AttentionWorkload row = workload(implementation, 1);
           row.config.head_dim = head_dim;
           row.config.dtype = dtype;
@@ -63,8 +63,8 @@ TEST(AttentionStudy, ARowWhoseTrueResultsVanishIsNotWrong) {
 TEST(AttentionStudy, ALongRowIsNotWrong) {
   CpuDevice device(two_threads());
   AttentionStudyOptions once = kQuick;
-  once.protocol.iterations = 1;
-  once.protocol.min_warmup_s = 0;
+  once.row.protocol.iterations = 1;
+  once.row.protocol.min_warmup_s = 0;
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16})
     for (const bool causal : {false, true})
       for (const int64_t head_dim : {16, 64}) {
@@ -144,7 +144,7 @@ TEST(AttentionStudy, FlopsFollowTheConvention) {
 TEST(AttentionStudy, SettingsThatChangeTheRowChangeItsKey) {
   CpuDevice device(two_threads());
   const auto key = [&](const AttentionWorkload& row, uint64_t seed) {
-    return workload_key(AttentionRunner(device, {.protocol = {}, .seed = seed}).describe(row, {}));
+    return workload_key(AttentionRunner(device, {.row = {.seed = seed}}).describe(row, {}));
   };
   AttentionWorkload two_pass = workload("flash");
   two_pass.config.backward = BackwardAlgorithm::two_pass;
@@ -174,7 +174,7 @@ TEST(AttentionStudy, AnInterruptedRowIsNoRecord) {
   CpuDevice device(two_threads());
   int asked = 0;
   AttentionStudyOptions options = kQuick;
-  options.interrupted = [&] { return ++asked > 2; };
+  options.row.interrupted = [&] { return ++asked > 2; };
   EXPECT_FALSE(run_row(workload("naive"), device, options).has_value());
   EXPECT_EQ(device.ledger().live(), Bytes{0});
 }

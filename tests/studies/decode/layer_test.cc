@@ -52,7 +52,7 @@ void for_every_row(Visit visit) {
 }
 
 LayerStudyOptions quick_layers() {
-  return {.protocol = {.warmups = 0, .iterations = 6}, .cold = false};
+  return {.row = {.protocol = {.warmups = 0, .iterations = 6}}, .cold = false};
 }
 
 Roofline layer_roof(double ridge) {

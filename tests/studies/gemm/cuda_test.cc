@@ -12,7 +12,7 @@ namespace {
 TEST(GemmOnGpu, EveryRungIsRightForOddShapesAndDtypes) {
   RIDGELINE_NEEDS_GPU();
   CudaDevice device;
-  GemmStudy study(device, {.protocol = {.warmups = 0, .iterations = 2}});
+  GemmStudy study(device, {.row = {.protocol = {.warmups = 0, .iterations = 2}}});
   for (const GemmWorkload& row : expand_matrix({.sizes = {1, 63, 130, 512},
                                  .shapes = {{129, 65, 31}, {1, 300, 64}, {257, 1, 1000}, {8, 1, 7}},
                                  .dtypes = {"fp32", "bf16", "fp16"},
@@ -25,7 +25,7 @@ TEST(GemmOnGpu, EveryRungIsRightForOddShapesAndDtypes) {
 TEST(GemmOnGpu, Tf32IsTheLibrarysAndSimdTheCpus) {
   RIDGELINE_NEEDS_GPU();
   CudaDevice device;
-  GemmStudy study(device, {.protocol = {.warmups = 0, .iterations = 2}});
+  GemmStudy study(device, {.row = {.protocol = {.warmups = 0, .iterations = 2}}});
   const auto status = [&](DType dtype, const char* implementation) {
     const GemmWorkload row{{64, 64, 64}, dtype, implementation};
     return study.run(row, study.describe(row, {}))->status;
@@ -38,8 +38,8 @@ TEST(GemmOnGpu, Tf32IsTheLibrarysAndSimdTheCpus) {
 TEST(RooflineOnGpu, EveryProbeGivesARateBelowThePeak) {
   RIDGELINE_NEEDS_GPU();
   CudaDevice device;
-  RooflineStudy study(device,
-                      {.settle_s = 0.01, .protocol = {.warmups = 0, .time_budget_s = 0.02}});
+  RooflineStudy study(
+      device, {.row = {.protocol = {.warmups = 0, .time_budget_s = 0.02}}, .settle_s = 0.01});
   for (const CeilingProbe& probe : study.probes({"fp32", "tf32", "bf16", "fp16"}, {})) {
     const Record record = study.run(probe, study.describe(probe, {})).value();
     EXPECT_EQ(record.status, Status::ok) << label(probe) << ": " << record.error;

@@ -23,7 +23,7 @@ CpuOptions two_threads(Bytes budget = Bytes{64 << 20}) {
 }
 
 GemmStudyOptions quick() {
-  return {.protocol = {.warmups = 1, .iterations = 6}};
+  return {.row = {.protocol = {.warmups = 1, .iterations = 6}}};
 }
 
 TEST(GemmStudy, EveryImplementationIsVerifiedMeasuredAndAsLargeAsPredicted) {

@@ -38,7 +38,7 @@ GenerateJob tiny_job(const SamplingRules& rules = {}) {
 }
 
 GenerateOptions quick() {
-  return {.protocol = {.warmups = 1, .min_warmup_s = 0, .iterations = 2}, .seed = kSeed};
+  return {.row = {.protocol = {.warmups = 1, .min_warmup_s = 0, .iterations = 2}, .seed = kSeed}};
 }
 
 Record generated(const GenerateJob& job, Mode mode, Device& device,

@@ -29,7 +29,7 @@ CpuOptions two_threads(Bytes budget = Bytes{64 << 20}) {
 }
 
 KernelStudyOptions quick() {
-  return {.protocol = {.warmups = 1, .iterations = 6}, .backward = true};
+  return {.row = {.protocol = {.warmups = 1, .iterations = 6}}, .backward = true};
 }
 
 TEST(KernelStudy, EveryModeOfTheDeviceIsMeasuredVerifiedAndAsLargeAsPredicted) {

@@ -52,8 +52,8 @@ TEST(CacheAccount, TheAccountIsWhatARunTakes) {
       job.max_new_tokens = 4;
       job.capacity = workload.context;
       job.dtype = workload.dtype;
-      GenerateStudy study(job, *device,
-                          {.protocol = {.warmups = 0, .min_warmup_s = 0, .iterations = 1}});
+      GenerateStudy study(
+          job, *device, {.row = {.protocol = {.warmups = 0, .min_warmup_s = 0, .iterations = 1}}});
       const GenerateRow row{mode, batch_size};
       const Record record = study.run(row, study.describe(row, {})).value();
       ASSERT_EQ(record.status, Status::ok) << record.error;

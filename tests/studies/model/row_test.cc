@@ -36,7 +36,7 @@ CpuOptions two_threads(Bytes budget = Bytes{64 << 20}) {
 }
 
 ModelStudyOptions quick() {
-  return {.protocol = {.warmups = 1, .iterations = 3}};
+  return {.row = {.protocol = {.warmups = 1, .iterations = 3}}};
 }
 
 Record run_row(ModelStudy& study, const ModelWorkload& row) {
@@ -184,7 +184,7 @@ TEST(ModelStudy, WithoutACompilerTheBudgetIsHeldAgainstWhatRuns) {
   setenv("CXX", "/nowhere/c++", 1);
   ModelStudyOptions options = quick();
   options.scenarios = {Scenario::full_step};
-  options.verify = false;
+  options.row.verify = false;
   CpuDevice roomy(two_threads());
   ModelStudy study(roomy, options);
   const ModelWorkload row = workload(Mode::compiled);
@@ -205,7 +205,7 @@ TEST(ModelStudy, WithoutACompilerTheBudgetIsHeldAgainstWhatRuns) {
 TEST(ModelStudy, WithoutWarmUpsTheFirstStepIsASample) {
   CpuDevice device(two_threads());
   ModelStudyOptions options = quick();
-  options.protocol.warmups = 0;
+  options.row.protocol.warmups = 0;
   ModelStudy study(device, options);
   for (const Mode mode : {Mode::vanilla, Mode::compiled}) {
     const Record record = run_row(study, workload(mode));
@@ -229,7 +229,7 @@ TEST(ModelStudy, Tf32IsUnsupportedOnACpu) {
 TEST(ModelStudy, AnInterruptedRowIsNoRecord) {
   CpuDevice device(two_threads());
   ModelStudyOptions options = quick();
-  options.interrupted = [] { return true; };
+  options.row.interrupted = [] { return true; };
   ModelStudy study(device, options);
   const ModelWorkload row = workload(Mode::vanilla);
   EXPECT_FALSE(study.run(row, study.describe(row, blank())).has_value());
@@ -242,7 +242,7 @@ TEST(ModelStudy, RowsAreToldApartByWhatChangesThem) {
   for (const int warmups : {0, 5})
     for (const bool all : {false, true}) {
       ModelStudyOptions options = quick();
-      options.protocol.warmups = warmups;
+      options.row.protocol.warmups = warmups;
       if (!all) options.scenarios = {Scenario::full_step};
       for (const Mode mode : {Mode::vanilla, Mode::compiled})
         keys.insert(workload_key(ModelStudy(device, options).describe(workload(mode), blank())));
@@ -373,7 +373,7 @@ TEST(ModelVerification, ModelsWhoseGradientsOrLossVanishAreNotWrong) {
         row.config.context_length = size.context_length;
         ModelStudyOptions options = quick();
         options.scenarios = {Scenario::forward, Scenario::forward_backward};
-        options.seed = seed;
+        options.row.seed = seed;
         ModelStudy study(device, options);
         const Record record = run_row(study, row);
         EXPECT_EQ(record.status, Status::ok)

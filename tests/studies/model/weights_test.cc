@@ -22,7 +22,7 @@ ModelWorkload saved_workload(Mode mode, ModelPrecision precision = ModelPrecisio
 class ModelWeights : public ::testing::Test {
  protected:
   Record run(const ModelWorkload& row, ModelStudyOptions options) {
-    options.protocol = {.warmups = warmups_, .iterations = 3};
+    options.row.protocol = {.warmups = warmups_, .iterations = 3};
     ModelStudy study(device_, std::move(options));
     const Record record = study.run(row, study.describe(row, {})).value();
     EXPECT_EQ(record.status, Status::ok) << label(row) << ": " << record.error;
@@ -85,9 +85,9 @@ TEST_F(ModelWeights, BothModesSaveTheSameWeightsUpToRounding) {
 TEST_F(ModelWeights, WhatIsSavedIsNotWhatVerificationLeft) {
   warmups_ = 0;
   const ModelWorkload row = saved_workload(Mode::vanilla);
-  save(directory_ / "checked", row, {.verify = true});
+  save(directory_ / "checked", row, {.row = {.verify = true}});
   EXPECT_EQ(SafetensorsFile(directory_ / "checked").header().metadata.at("steps"), "3");
-  save(directory_ / "unchecked", row, {.verify = false});
+  save(directory_ / "unchecked", row, {.row = {.verify = false}});
   EXPECT_EQ(weights_in(directory_ / "checked"), weights_in(directory_ / "unchecked"));
 }
 
@@ -139,11 +139,11 @@ TEST_F(ModelWeights, WeightsThatAreNanAreWrongInEveryScenarioAndAreNotSaved) {
   for (const ScenarioInfo& scenario : kModelScenarios)
     for (const bool verify : {true, false}) {
       if (!verify && scenario.scenario != Scenario::full_step) continue;
-      ModelStudy study(device_, {.protocol = {.warmups = warmups_, .iterations = 1},
-                                 .scenarios = {scenario.scenario},
-                                 .weights = nan,
-                                 .save_weights = saved,
-                                 .verify = verify});
+      ModelStudy study(
+          device_, {.row = {.protocol = {.warmups = warmups_, .iterations = 1}, .verify = verify},
+                    .scenarios = {scenario.scenario},
+                    .weights = nan,
+                    .save_weights = saved});
       const ModelWorkload row = saved_workload(Mode::vanilla);
       const Record record = study.run(row, study.describe(row, {})).value();
       EXPECT_EQ(record.status, Status::wrong) << scenario.name;

@@ -24,7 +24,7 @@ class PrecisionRows : public ::testing::Test {
 
  private:
   CpuDevice device_{{.threads = 1, .ledger = {.budget = Bytes{256 << 20}}}};
-  PrecisionStudy study_{device_, {.protocol = {.warmups = 1, .iterations = 6}}};
+  PrecisionStudy study_{device_, {.row = {.protocol = {.warmups = 1, .iterations = 6}}}};
 };
 
 // The answers that the assignment asks for, and PyTorch's own.

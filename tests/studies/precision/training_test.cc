@@ -51,7 +51,7 @@ TEST(Training, Fp16FollowsFp32WithLossScalingInEveryModeOnTheGpu) {
 TEST(Training, AScaleThatIsTooLargeHalvesUntilGradientsAreFinite) {
   CpuDevice device({.threads = 1});
   const ModelWorkload workload{trained_model(), ModelPrecision::mixed_fp16, Mode::vanilla};
-  ModelStudy study(device, {.protocol = {.warmups = 1, .iterations = 6},
+  ModelStudy study(device, {.row = {.protocol = {.warmups = 1, .iterations = 6}},
                             .scenarios = {Scenario::full_step},
                             .optimizer = {.loss_scaling = LossScaling{.initial = 0x1p40}}});
   const Record record = study.run(workload, study.describe(workload, {})).value();
@@ -66,7 +66,7 @@ TEST(Training, AFixedScaleThatIsTooLargeIsNamed) {
   CpuDevice device({.threads = 1});
   const ModelWorkload workload{trained_model(), ModelPrecision::mixed_fp16, Mode::vanilla};
   ModelStudy study(
-      device, {.protocol = {.warmups = 1, .iterations = 6},
+      device, {.row = {.protocol = {.warmups = 1, .iterations = 6}},
                .scenarios = {Scenario::full_step},
                .optimizer = {.loss_scaling = LossScaling{.initial = 1e12, .growth_interval = 0}}});
   const Record record = study.run(workload, study.describe(workload, {})).value();

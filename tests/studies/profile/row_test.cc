@@ -147,7 +147,7 @@ TEST(ProfileStudy, AnInterruptionBetweenStepsEndsTheRow) {
   CpuDevice device(one_thread());
   ProfileStudyOptions options = quick();
   int asked = 0;
-  options.interrupted = [&] { return ++asked > 2; };
+  options.row.interrupted = [&] { return ++asked > 2; };
   ProfileStudy study(device, std::move(options));
   const StepWorkload workload = tiny_attention(Mode::vanilla, Scenario::forward);
   EXPECT_FALSE(study.run(workload, {}, study.describe(workload, {})));

@@ -27,7 +27,9 @@ CpuOptions two_threads(Bytes budget) {
 }
 
 RooflineStudyOptions quick() {
-  return {.settle_s = 1e-3, .protocol = {.warmups = 0, .time_budget_s = 5e-3}, .sizes = {64, 96}};
+  return {.row = {.protocol = {.warmups = 0, .time_budget_s = 5e-3}},
+          .settle_s = 1e-3,
+          .sizes = {64, 96}};
 }
 
 TEST(RooflineStudy, LevelsAreThoseOfTheMachineAndMemoryIsBeyondTheLastCache) {
@@ -99,7 +101,7 @@ TEST(RooflineStudy, EveryProbeGivesARateAndTogetherARoofline) {
 TEST(RooflineStudy, AnInterruptedProbeIsNoRecord) {
   CpuDevice device(two_threads(Bytes{80 << 20}));
   RooflineStudyOptions options = quick();
-  options.interrupted = [] { return true; };
+  options.row.interrupted = [] { return true; };
   RooflineStudy study(device, options);
   const CeilingProbe probe = study.probes({"fp32"}, blank()).at(0);
   EXPECT_FALSE(study.run(probe, study.describe(probe, blank())));
