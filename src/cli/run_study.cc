@@ -40,8 +40,8 @@ void say_failures(const std::vector<Record>& records, const std::string& own) {
   const bool colour = shows_colour(stderr);
   std::set<std::string> said;
   for (const Record& record : records) {
-    const bool of_others = find_peer(record.implementation) ||
-                           find_model_peer(record.implementation) || record.implementation == own;
+    const bool of_others = kAttentionPeers.find(record.implementation) ||
+                           kModelPeers.find(record.implementation) || record.implementation == own;
     const std::string reason = fmt::format("{}: {}", record.implementation, record.error);
     if (record.status == Status::ok || !of_others || !said.insert(reason).second) continue;
     const std::string_view status = status_csv_word(record.status);

@@ -32,7 +32,7 @@ struct Runner {
 
 std::span<const PeerImplementation> peers_of(const StepAxes& axes) {
   if (!axes.takes_peers) return {};
-  return axes.attention ? peer_implementations() : model_peers();
+  return (axes.attention ? kAttentionPeers : kModelPeers).rows;
 }
 
 Mode mode_named(const StepAxes& axes, const std::string& name) {
@@ -179,10 +179,10 @@ void add_step_axes(Flags& flags, StepAxes* axes) {
   flags.at("--heads").help = "number of heads; of attention 1 unless given";
   Flag& implementations = flags.at("--impl");
   implementations.help += "; other libraries as --list has them";
-  for (const PeerImplementation& peer : model_peers())
+  for (const PeerImplementation& peer : kModelPeers)
     implementations.rules.choices.emplace_back(peer.name);
-  for (const PeerImplementation& peer : peer_implementations())
-    if (!find_model_peer(peer.name)) implementations.rules.choices.emplace_back(peer.name);
+  for (const PeerImplementation& peer : kAttentionPeers)
+    if (!kModelPeers.find(peer.name)) implementations.rules.choices.emplace_back(peer.name);
   flags.add(kAttention, &axes->attention, "attention by itself instead of whole models");
   flags.add("--seq-len", &axes->seq_lens, "sequence lengths of attention",
             {.shows_default = true, .needs = {kAttention}});

@@ -244,7 +244,7 @@ TEST(Peers, WithoutTheLibraryRowsSayHowToGetIt) {
 TEST(Peers, NamesAreThoseOfTheScripts) {
   REQUIRE_PYTHON();
   ChildProcess list({python().string(), "-B", RIDGELINE_TESTS_DIR "/../peers", "--list"});
-  for (const auto peers : {peer_implementations(), model_peers(), text_peers()})
+  for (const auto peers : {kAttentionPeers, kModelPeers, kTextPeers})
     for (const PeerImplementation& peer : peers) EXPECT_EQ(list.read_line({}).line, peer.name);
   EXPECT_EQ(list.read_line({}).outcome, ChildProcess::Outcome::ended);
 }

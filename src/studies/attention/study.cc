@@ -37,7 +37,7 @@ void account_smallest_oom(const std::vector<Record>& records, const StudyRun& ru
   const AttentionConfig& config = *found;
   const fs::path path =
       run.folder / fmt::format("memory_analysis_d{}_s{}.txt", config.head_dim, config.seq_len);
-  write_file_atomically(path, memory_analysis(config, std::nullopt, scratch_of(run.device)));
+  write_file_atomically(path, memory_analysis(config, {}, scratch_of(run.device)));
   print(
       "\nSmallest out-of-memory configuration: {} at batch {}, d_model {}, seq_len {}.\n"
       "  {}\n  Its memory account is in {}.\n",
@@ -49,8 +49,7 @@ class Attention final : public Study {
  public:
   void declare(Flags& flags) override {
     Words implementations = names_of(attention_implementations());
-    for (const PeerImplementation& peer : peer_implementations())
-      implementations.emplace_back(peer.name);
+    for (const PeerImplementation& peer : kAttentionPeers) implementations.emplace_back(peer.name);
     add_implementations(flags, &implementations_, "implementations (default: naive,compiled,flash)",
                         implementations);
     flags.add("--preset", &preset_, "cs336, flash, leaderboard or study",
@@ -71,8 +70,8 @@ class Attention final : public Study {
   }
 
   std::string list() const override {
-    return "implementations:\n" + listed(attention_implementations()) + peer_list() + "presets:\n" +
-           listed(attention_presets()) + kListedDtypes;
+    return "implementations:\n" + listed(attention_implementations()) + kAttentionPeers.list() +
+           "presets:\n" + listed(attention_presets()) + kListedDtypes;
   }
 
   std::vector<StudyRow> rows(StudyRun& run) override {
@@ -89,7 +88,7 @@ class Attention final : public Study {
                     options_.try_beyond_budget ? "" : " --preset " + preset_);
     std::vector<StudyRow> rows;
     for (const AttentionWorkload& workload : workloads_) {
-      const bool is_peer = find_peer(workload.implementation) != nullptr;
+      const bool is_peer = kAttentionPeers.find(workload.implementation) != nullptr;
       Record record = is_peer ? describe_peer_attention(workload, run.device, options_, run.blank)
                               : runner_->describe(workload, run.blank);
       record.command = row_command(command, workload);

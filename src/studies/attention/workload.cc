@@ -42,8 +42,7 @@ const AttentionImplementation& find_attention_implementation(std::string_view na
     if (implementation.name == name) return implementation;
     known.names.emplace_back(implementation.name);
   }
-  for (const PeerImplementation& peer : peer_implementations())
-    known.others.emplace_back(peer.name);
+  for (const PeerImplementation& peer : kAttentionPeers) known.others.emplace_back(peer.name);
   throw unknown_name(name, known);
 }
 
@@ -61,7 +60,7 @@ CompileOptions attention_options(const AttentionWorkload& workload) {
 }
 
 bool is_planned(const AttentionWorkload& workload) {
-  return !find_peer(workload.implementation) &&
+  return !kAttentionPeers.find(workload.implementation) &&
          info(find_attention_implementation(workload.implementation).mode).fuse;
 }
 
@@ -106,7 +105,7 @@ const AttentionPreset& find_attention_preset(std::string_view name) {
 }
 
 bool chooses_backward(std::string_view implementation) {
-  if (find_peer(implementation)) return false;
+  if (kAttentionPeers.find(implementation)) return false;
   const AttentionImplementation& how = find_attention_implementation(implementation);
   return how.form == AttentionForm::fused || info(how.mode).flash;
 }
@@ -120,7 +119,7 @@ std::vector<BackwardAlgorithm> backward_rows(const std::string& implementation,
 std::vector<AttentionWorkload> expand_matrix(const AttentionMatrix& matrix) {
   std::vector<AttentionWorkload> workloads;
   for (const std::string& implementation : matrix.implementations)
-    if (!find_peer(implementation)) find_attention_implementation(implementation);
+    if (!kAttentionPeers.find(implementation)) find_attention_implementation(implementation);
   for (const std::string& dtype : matrix.dtypes)
     for (int64_t batch_size : matrix.batch_sizes)
       for (int64_t heads : matrix.heads)

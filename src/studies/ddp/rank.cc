@@ -216,10 +216,6 @@ DdpRequest ddp_request(const Json& json) {
           .trace = json["trace"].text()};
 }
 
-double largest(const std::vector<double>& values) {
-  return *std::ranges::max_element(values);
-}
-
 }  // namespace
 
 Json to_json(const DdpRequest& request) {
@@ -283,7 +279,7 @@ Record ddp_task(Communicator& communicator, const Json& json,
     hash = {after.value, hash.is_same && after.is_same};
   }
   const auto peak = static_cast<int64_t>(
-      largest(all_gather_values(communicator, static_cast<double>(ledger.peak().count))));
+      std::ranges::max(all_gather_values(communicator, static_cast<double>(ledger.peak().count))));
   const std::string fallback = fallback_of_any(communicator, rank.step().fallback());
   ledger.keep_blocks();
   const CommunicationTotals once = totals(rank.step().collectives());
@@ -291,9 +287,10 @@ Record ddp_task(Communicator& communicator, const Json& json,
   const auto sample = [&](std::span<double> phase_ms) {
     const double step_ms = rank.run_ms();
     const CommunicationTotals spent = totals(rank.step().collectives());
-    const double slowest = largest(all_gather_values(communicator, step_ms));
-    const double communication = largest(all_gather_values(communicator, spent.communication_ms));
-    const double exposed = largest(all_gather_values(communicator, spent.exposed_ms));
+    const double slowest = std::ranges::max(all_gather_values(communicator, step_ms));
+    const double communication =
+        std::ranges::max(all_gather_values(communicator, spent.communication_ms));
+    const double exposed = std::ranges::max(all_gather_values(communicator, spent.exposed_ms));
     if (phase_ms.empty()) return;
     phase_ms[0] = slowest;
     phase_ms[1] = communication;

@@ -35,7 +35,7 @@ class Ddp final : public Study {
         kPredict, kLinearBlocksSize);
     size.rules.choices.emplace_back(kLinearBlocksSize);
     flags.at("--batch-size").help = "sequences per step of each rank";
-    ranks_.declare(flags, "how many");
+    ranks_.declare(flags);
     flags.add("--strategy", &strategies_,
               "naive, flat, overlapped, bucketed, sharded, fsdp (default: all)",
               {.choices = names_of(parallel_strategies()), .only_choices = true});

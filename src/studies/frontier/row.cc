@@ -95,13 +95,11 @@ Record describe_frontier(const AttentionWorkload& workload, Device& device,
                             options.max_seq_len, options.step),
                 "raise the one or lower the other");
   const AttentionConfig& config = workload.config;
+  Json problem = workload_json(config);
+  problem.erase("seq_len");
   Record record = describe_row({.study = "frontier",
                                 .implementation = workload.implementation,
-                                .workload = {{"batch_size", config.batch_size},
-                                             {"heads", config.heads},
-                                             {"d_model", config.head_dim},
-                                             {"causal", config.causal},
-                                             {"dtype", info(config.dtype).name}}},
+                                .workload = std::move(problem)},
                                options.row, device, blank);
   record.settings["memory_budget_bytes"] = device.ledger().budget().count;
   record.settings["step"] = options.step;

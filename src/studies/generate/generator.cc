@@ -37,14 +37,10 @@ Trace trace_of(Graph (*graph)(const Gemma3Config&, const Gemma3CacheOptions&),
   return [=](const Rewrite& forward) { return forward(graph(config, options)); };
 }
 
-Bytes bytes_of(const TensorType& type) {
-  return {element_count(type.shape) * info(type.dtype).size};
-}
-
 Bytes shared_bytes(const Graph& graph) {
   Bytes sum;
   for (const Value input : graph.inputs())
-    if (graph.name(input) != kTokens) sum += bytes_of(graph.type(input));
+    if (graph.name(input) != kTokens) sum += byte_size(graph.type(input));
   return sum;
 }
 
@@ -108,14 +104,14 @@ void Generator::prepare() {
   for (const Value input : decode_.graph().inputs()) {
     const std::string name = decode_.graph().name(input);
     if (name == kTokens) continue;
-    shared_[name] = device_.ledger().allocate(bytes_of(decode_.graph().type(input)), name);
+    shared_[name] = device_.ledger().allocate(byte_size(decode_.graph().type(input)), name);
     bindings[name] = shared_[name].data();
   }
   for (const Value input : prefill_.graph().inputs()) {
     const std::string name = prefill_.graph().name(input);
     const auto found = shared_.find(name);
     const bool fits =
-        found != shared_.end() && found->second.bytes() == bytes_of(prefill_.graph().type(input));
+        found != shared_.end() && found->second.bytes() == byte_size(prefill_.graph().type(input));
     if (name != kTokens && !fits)
       throw Error(ErrorKind::internal,
                   fmt::format("prompts and steps do not share the tensor '{}'", name));
@@ -142,17 +138,10 @@ void Generator::load(const WeightFiles* files, uint64_t seed) {
         use(parameter, files->read_floats(parameter.name));
   }
   fill_tables(in_parallel);
-  const std::vector<char> zeros(size_t{1} << 20);
   for (const Value input : decode_.graph().inputs()) {
     const Role role = decode_.graph().input_info(input).role;
     const std::string name = decode_.graph().name(input);
-    if (role != Role::cache && name != "history") continue;
-    const int64_t bytes = shared_[name].bytes().count;
-    auto* data = static_cast<char*>(shared_[name].data());
-    for (int64_t at = 0; at < bytes; at += static_cast<int64_t>(zeros.size())) {
-      const int64_t count = std::min(bytes - at, static_cast<int64_t>(zeros.size()));
-      device_.upload({data + at, DType::boolean, {count}, {1}}, zeros.data());
-    }
+    if (role == Role::cache || name == "history") device_.clear(decode_.input(name));
   }
 }
 

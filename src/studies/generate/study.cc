@@ -59,7 +59,7 @@ class Generate final : public Study {
               "a multiple of 64)",
               {.range = FlagRange{1, kMostTokens}});
     Words names = names_of(modes());
-    for (const PeerImplementation& peer : text_peers()) names.emplace_back(peer.name);
+    for (const PeerImplementation& peer : kTextPeers) names.emplace_back(peer.name);
     add_implementations(flags, &implementations_,
                         "vanilla, fused, flash, compiled, and other libraries: see --list",
                         std::move(names))
@@ -78,13 +78,13 @@ class Generate final : public Study {
           ridgeline::listed(config.name, fmt::format("{} parameters, {} layers, up to {} tokens",
                                                      parameter_count(config), config.layer_count(),
                                                      config.max_positions));
-    return text + "implementations:\n" + ridgeline::listed(modes()) + text_peer_list();
+    return text + "implementations:\n" + ridgeline::listed(modes()) + kTextPeers.list();
   }
 
   void check() override {
     std::vector<GenerateRow> rows;
     for (const std::string& name : implementations_) {
-      const bool is_peer = find_text_peer(name) != nullptr;
+      const bool is_peer = kTextPeers.find(name) != nullptr;
       const GenerateRow row{.mode = is_peer ? Mode::compiled : parse_mode(name),
                             .peer = is_peer ? name : std::string()};
       if (is_peer && !asked_.rules.is_greedy())

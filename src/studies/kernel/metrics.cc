@@ -6,6 +6,7 @@
 
 #include "studies/device_facts.h"
 #include "studies/device_modes.h"
+#include "studies/row.h"
 
 namespace ridgeline {
 namespace {
@@ -80,11 +81,7 @@ void add_kernel_metrics(const KernelWorkload& workload, const Device& device, Re
     // known; writes may still be in the cache.
     if (workload.mode == KernelMode::cold)
       achieved.bytes_per_s = 0.75 * counted_bytes(config, false) / seconds;
-    if (const auto reason = faster_than_light(achieved, limits);
-        reason && record.status == Status::ok) {
-      record.status = Status::invalid;
-      record.error = fmt::format("{}: {}", phase.name, *reason);
-    }
+    mark_if_faster_than_light(record, phase.name, achieved, limits);
   }
   metrics["conventions"] = kConventions;
   metrics["mode_is"] = fmt::format("{}: {}", info(workload.mode).name, info(workload.mode).summary);

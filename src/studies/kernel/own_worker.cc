@@ -104,16 +104,9 @@ class OwnKernelWorker {
 };
 
 std::string_view refusal_word(ErrorKind kind) {
-  switch (kind) {
-    case ErrorKind::out_of_memory:
-      return "oom";
-    case ErrorKind::unsupported:
-      return "unsupported";
-    case ErrorKind::wrong_result:
-      return "wrong";
-    default:
-      return "invalid";
-  }
+  for (const WorkerRefusal& refusal : worker_refusals())
+    if (refusal.kind == kind) return refusal.word;
+  return "invalid";
 }
 
 }  // namespace

@@ -19,8 +19,7 @@ class Kernel final : public Study {
 
   void declare(Flags& flags) override {
     Words implementations = names_of(attention_implementations());
-    for (const PeerImplementation& peer : peer_implementations())
-      implementations.emplace_back(peer.name);
+    for (const PeerImplementation& peer : kAttentionPeers) implementations.emplace_back(peer.name);
     add_implementations(flags, &implementations_, "implementations, such as flash,naive",
                         implementations)
         .rules.shows_default = true;
@@ -57,7 +56,7 @@ class Kernel final : public Study {
     for (const AttentionImplementation& implementation : attention_implementations())
       if (!info(implementation.mode).fuse)
         text += listed(implementation.name, implementation.summary);
-    text += peer_list() + "modes:\n" + listed(kKernelModes);
+    text += kAttentionPeers.list() + "modes:\n" + listed(kKernelModes);
     text += "shapes (batch, heads, sequence, head width) without --shape:\n";
     for (const KernelShape& shape : KernelMatrix().shapes)
       text += fmt::format("  {},{},{},{}\n", shape.batch_size, shape.heads, shape.seq_len,

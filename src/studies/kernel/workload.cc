@@ -46,11 +46,12 @@ std::vector<KernelWorkload> expand_matrix(const KernelMatrix& matrix) {
   std::vector<Named> implementations;
   if (!matrix.own.empty()) implementations.push_back({matrix.own, Origin::own});
   for (const std::string& name : matrix.implementations) {
-    if (!find_peer(name) && info(find_attention_implementation(name).mode).fuse)
+    if (!kAttentionPeers.find(name) && info(find_attention_implementation(name).mode).fuse)
       throw Error(ErrorKind::usage,
                   fmt::format("'{}' is a plan of several kernels, not a kernel to be called", name),
                   "time it with ridgeline attention");
-    implementations.push_back({name, find_peer(name) ? Origin::peer : Origin::ridgeline});
+    implementations.push_back(
+        {name, kAttentionPeers.find(name) ? Origin::peer : Origin::ridgeline});
   }
   const auto algorithms_of = [&](const Named& implementation) {
     if (implementation.origin == Origin::ridgeline)

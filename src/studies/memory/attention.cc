@@ -131,14 +131,15 @@ bool is_too_large(int64_t heads, int64_t seq_len) {
   return static_cast<double>(heads) * length * length > 0x1p52;
 }
 
-std::string beside_measured(Bytes predicted_peak, const MeasuredMemory& measured) {
+std::string beside_measured(Bytes predicted_peak, const MemoryFacts& measured) {
   std::string text =
       fmt::format("Predicted peak {}, measured by the ledger {} ({})", to_string(predicted_peak),
-                  to_string(measured.peak), signed_percent(predicted_peak, measured.peak));
-  if (measured.process_growth)
-    text += fmt::format(", growth of the process {}", to_string(*measured.process_growth));
-  if (measured.driver_growth)
-    text += fmt::format(", growth by the driver's count {}", to_string(*measured.driver_growth));
+                  to_string(*measured.peak), signed_percent(predicted_peak, *measured.peak));
+  if (measured.process_peak_growth)
+    text += fmt::format(", growth of the process {}", to_string(*measured.process_peak_growth));
+  if (measured.driver_peak_growth)
+    text +=
+        fmt::format(", growth by the driver's count {}", to_string(*measured.driver_peak_growth));
   return text;
 }
 
@@ -192,8 +193,7 @@ RecomputeEffect recompute_weights(const AttentionConfig& config, const ScratchOf
   return {before.stage_end[0], std::max(before.peak, after.peak + byte_size(type))};
 }
 
-std::string memory_analysis(const AttentionConfig& config,
-                            const std::optional<MeasuredMemory>& measured,
+std::string memory_analysis(const AttentionConfig& config, const MemoryFacts& measured,
                             const ScratchOf& scratch) {
   const AttentionMemory naive = account_attention(config, AttentionForm::plain, scratch);
   const AttentionMemory flash = account_attention(config, AttentionForm::fused, scratch);
@@ -212,7 +212,7 @@ std::string memory_analysis(const AttentionConfig& config,
   text +=
       to_text(breakdown(fmt::format("The worst moment: {}", naive.peak_moment), naive.at_peak)) +
       '\n';
-  if (measured) text += beside_measured(naive.peak, *measured) + ".\n\n";
+  if (measured.peak) text += beside_measured(naive.peak, measured) + ".\n\n";
   text += scaling_table(config, scratch) + '\n';
   Table changes{.title = "What would change it (computed from the same graph)",
                 .columns = {"method", "saved for backward", "peak", "peak against naive"},

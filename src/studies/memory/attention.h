@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cost/memory.h"
+#include "measure/record.h"
 #include "models/attention.h"
 #include "report/terminal/table.h"
 
@@ -38,25 +39,19 @@ struct RecomputeEffect {
 };
 RecomputeEffect recompute_weights(const AttentionConfig& config, const ScratchOf& scratch = {});
 
-// The memory that a run took.
-struct MeasuredMemory {
-  Bytes peak;
-  std::optional<Bytes> process_growth = {};  // on a CPU
-  std::optional<Bytes> driver_growth = {};   // on a GPU
-};
-
 // "75.0 %".
 std::string share(Bytes part, Bytes whole);
 std::string signed_percent(Bytes from, Bytes to);  // "+1.25 %"
 // Whether the elements of the scores, `heads` of [seq_len, seq_len], are too many to count exactly.
 bool is_too_large(int64_t heads, int64_t seq_len);
 // "Predicted peak 1.00 GiB, measured by the ledger 1.00 GiB (+0.00 %), ...".
-std::string beside_measured(Bytes predicted_peak, const MeasuredMemory& measured);
+// `measured` has a peak.
+std::string beside_measured(Bytes predicted_peak, const MemoryFacts& measured);
 
 // The whole account as text: breakdown, peak, scaling over sequence lengths with its fitted
-// exponent, and what flash attention and recomputation change.
-std::string memory_analysis(const AttentionConfig& config,
-                            const std::optional<MeasuredMemory>& measured,
+// exponent, and what flash attention and recomputation change. `measured` has no peak if nothing
+// was run.
+std::string memory_analysis(const AttentionConfig& config, const MemoryFacts& measured,
                             const ScratchOf& scratch = {});
 
 }  // namespace ridgeline

@@ -193,7 +193,7 @@ std::vector<CacheWorkload> expand_caches(const CacheAxes& axes) {
 }
 
 void account_caches(StudyRun& run, const std::vector<CacheWorkload>& workloads,
-                    const CacheAccountOptions& options) {
+                    const SharedFlags& shared) {
   const Bytes budget = run.device.ledger().budget();
   std::vector<CacheRow> rows;
   std::vector<Record> records;
@@ -211,7 +211,7 @@ void account_caches(StudyRun& run, const std::vector<CacheWorkload>& workloads,
                                  growth_sentence(accounts.front()) +
                                  longest_sentence(first, longest, budget);
     print("{}{}", rows.size() == accounts.size() ? "" : "\n", analysis);
-    if (options.dry_run) continue;
+    if (shared.dry_run) continue;
     const std::filesystem::path path =
         run.results_dir / "generate" /
         fmt::format("memory_{}_{}_{}_b{}.txt", first.config.name, info(first.dtype).name,
@@ -219,7 +219,7 @@ void account_caches(StudyRun& run, const std::vector<CacheWorkload>& workloads,
     write_file_atomically(path, analysis);
     print("Written to {}.\n", path.string());
   }
-  write_output(options.output, records, cache_csv(rows, budget));
+  write_output(shared.output, records, cache_csv(rows, budget));
 }
 
 }  // namespace ridgeline

@@ -51,12 +51,8 @@ struct CacheAxes {
 // and fp32.
 std::vector<CacheWorkload> expand_caches(const CacheAxes& axes);
 
-struct CacheAccountOptions {
-  OutputFlags output = {};
-  bool dry_run = false;  // writes no files
-};
 // Prints and writes the accounts of `ridgeline memory --model-config`.
 void account_caches(StudyRun& run, const std::vector<CacheWorkload>& workloads,
-                    const CacheAccountOptions& options);
+                    const SharedFlags& shared);
 
 }  // namespace ridgeline

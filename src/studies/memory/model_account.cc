@@ -24,10 +24,10 @@ bool is_same_model(const ModelWorkload& a, const ModelWorkload& b) {
 
 class ModelAccounts {
  public:
-  ModelAccounts(StudyRun& run, const ModelAxes& axes, const ModelAccountOptions& options)
-      : run_(run), axes_(axes), options_(options), optimizer_(optimizer_of(axes)) {}
+  ModelAccounts(StudyRun& run, const ModelAxes& axes, const SharedFlags& shared)
+      : run_(run), axes_(axes), shared_(shared), optimizer_(optimizer_of(axes)) {}
 
-  void run() {
+  void run(bool measures) {
     const std::vector<ModelWorkload> workloads = workloads_of(axes_);
     for (size_t i = 0; i < workloads.size();) {
       RowsOfModel group;
@@ -35,7 +35,7 @@ class ModelAccounts {
            i < workloads.size() && is_same_model(workloads[first], workloads[i]); ++i)
         for (const Scenario scenario : scenarios_of(axes_))
           group.push_back(predict_memory(workloads[i], scenario, run_.device, optimizer_));
-      if (options_.measure && !options_.dry_run) measure(group);
+      if (measures && !shared_.dry_run) measure(group);
       show(group);
     }
     write_files();
@@ -54,8 +54,10 @@ class ModelAccounts {
       const std::optional<Record> record =
           study.run(row.workload, study.describe(row.workload, {}));
       if (!record) throw Interrupted();
-      row.measured = measured_memory(*record);
-      if (!row.measured) say("{} was not measured: {}", label(row.workload), record->error);
+      if (record->memory.peak)
+        row.measured = record->memory;
+      else
+        say("{} was not measured: {}", label(row.workload), record->error);
     }
   }
 
@@ -64,7 +66,7 @@ class ModelAccounts {
     const std::string analysis = model_memory_analysis(group, run_.device, optimizer_);
     print("{}{}", rows_.empty() ? "" : "\n", analysis);
     rows_.insert(rows_.end(), group.begin(), group.end());
-    if (options_.dry_run) return;
+    if (shared_.dry_run) return;
     const std::filesystem::path path =
         run_.results_dir / "model" /
         fmt::format("memory_analysis_{}_c{}_{}.txt", model.config.name, model.config.context_length,
@@ -76,7 +78,7 @@ class ModelAccounts {
   void write_files() const {
     std::vector<Record> records;
     for (const ModelMemoryRow& row : rows_) records.push_back(record_of(row));
-    write_output(options_.output, records, model_memory_csv(rows_, run_.device.ledger().budget()));
+    write_output(shared_.output, records, model_memory_csv(rows_, run_.device.ledger().budget()));
   }
 
   // The row as the model study describes it, with the account as its result.
@@ -88,11 +90,9 @@ class ModelAccounts {
     record.command = fmt::format("ridgeline memory{}{}{}", run_.device_words, to_command(axes_),
                                  to_command(row.workload));
     record.memory.predicted_peak = row.memory.peak();
-    if (row.measured) {
-      record.memory.peak = row.measured->peak;
-      record.memory.process_peak_growth = row.measured->process_growth;
-      record.memory.driver_peak_growth = row.measured->driver_growth;
-    }
+    record.memory.peak = row.measured.peak;
+    record.memory.process_peak_growth = row.measured.process_peak_growth;
+    record.memory.driver_peak_growth = row.measured.driver_peak_growth;
     record.metrics = {
         {"at_peak", at_peak_metrics(row.memory)},
         {"worst_moment", row.memory.peak_moment},
@@ -104,15 +104,15 @@ class ModelAccounts {
 
   StudyRun& run_;
   const ModelAxes& axes_;
-  const ModelAccountOptions& options_;
+  const SharedFlags& shared_;
   const AdamWOptions optimizer_;
   std::vector<ModelMemoryRow> rows_;
 };
 
 }  // namespace
 
-void account_models(StudyRun& run, const ModelAxes& axes, const ModelAccountOptions& options) {
-  ModelAccounts(run, axes, options).run();
+void account_models(StudyRun& run, const ModelAxes& axes, const SharedFlags& shared, bool measure) {
+  ModelAccounts(run, axes, shared).run(measure);
 }
 
 void mark_above_budget(Record& record, const Device& device) {
@@ -122,12 +122,6 @@ void mark_above_budget(Record& record, const Device& device) {
     record.status = Status::oom;
     record.error = error.message();
   }
-}
-
-std::optional<MeasuredMemory> measured_memory(const Record& record) {
-  if (!record.memory.peak) return std::nullopt;
-  return MeasuredMemory{*record.memory.peak, record.memory.process_peak_growth,
-                        record.memory.driver_peak_growth};
 }
 
 }  // namespace ridgeline

@@ -56,7 +56,7 @@ std::string breakdown_text(const ModelMemoryRow& row, Bytes budget) {
   if (row.memory.recomputed > 0)
     text += fmt::format("{} results are computed again in backward, to take no more than that.\n",
                         row.memory.recomputed);
-  if (row.measured) text += beside_measured(peak, *row.measured) + ".\n";
+  if (row.measured.peak) text += beside_measured(peak, row.measured) + ".\n";
   return text;
 }
 
@@ -233,9 +233,9 @@ Table model_memory_csv(const std::vector<ModelMemoryRow>& rows, Bytes budget) {
     cells.insert(cells.end(), {count(row.memory.saved()),
                                count(row.memory.after_backward[MemoryKind::gradients]), count(peak),
                                count(budget), peak <= budget ? "True" : "False"});
-    cells.push_back(row.measured ? count(row.measured->peak) : "");
-    cells.push_back(row.measured ? if_there(row.measured->process_growth) : "");
-    cells.push_back(row.measured ? if_there(row.measured->driver_growth) : "");
+    for (const auto& bytes :
+         {row.measured.peak, row.measured.process_peak_growth, row.measured.driver_peak_growth})
+      cells.push_back(if_there(bytes));
     table.rows.push_back(std::move(cells));
   }
   return table;

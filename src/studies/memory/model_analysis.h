@@ -18,7 +18,7 @@ struct ModelMemoryRow {
   ModelWorkload workload;
   Scenario scenario = Scenario::full_step;
   ModelMemory memory;
-  std::optional<MeasuredMemory> measured = {};
+  MemoryFacts measured = {};
 };
 
 // Predicts the memory as `ridgeline model` would run the row on this device within its budget.

@@ -119,7 +119,7 @@ class Memory final : public Study {
     if (timeline_) return std::nullopt;
     if (!cached_.empty()) {
       const auto outputs = check_output(shared.output);
-      account_caches(run, cached_, {.output = shared.output, .dry_run = shared.dry_run});
+      account_caches(run, cached_, shared);
       return 0;
     }
     if (axes_.sizes.empty()) {
@@ -127,8 +127,7 @@ class Memory final : public Study {
       return 0;
     }
     const auto outputs = check_output(shared.output);
-    account_models(run, axes_,
-                   {.output = shared.output, .measure = measure_, .dry_run = shared.dry_run});
+    account_models(run, axes_, shared, measure_);
     return 0;
   }
 
@@ -272,7 +271,7 @@ class Memory final : public Study {
     if (axes_.overrides.heads > 0) config_.heads = axes_.overrides.heads;
     if (axes_.overrides.d_model > 0) config_.head_dim = axes_.overrides.d_model;
     config_.dtype = parse_float_dtype(dtype_);
-    const auto measured = shared.dry_run ? std::nullopt : measure_once(run);
+    const MemoryFacts measured = shared.dry_run ? MemoryFacts() : measure_once(run);
     const std::string analysis = memory_analysis(config_, measured, scratch_of(run.device));
     print("{}", analysis);
     if (shared.dry_run) return;
@@ -283,8 +282,8 @@ class Memory final : public Study {
     print("\nWritten to {}.\n", path.string());
   }
 
-  // Runs forward and backward once, or returns nullopt if that does not fit the budget.
-  std::optional<MeasuredMemory> measure_once(StudyRun& run) const {
+  // Runs forward and backward once; returns no facts if that does not fit the budget.
+  MemoryFacts measure_once(StudyRun& run) const {
     const AttentionWorkload workload{config_, "naive"};
     AttentionRunner runner(run.device, {.row = {.protocol = {.warmups = 0, .iterations = 1},
                                                 .verify = false,
@@ -294,11 +293,11 @@ class Memory final : public Study {
     if (predicted > budget) {
       print("The predicted peak of {} is above the budget of {}: predicted only.\n\n",
             to_string(predicted), to_string(budget));
-      return std::nullopt;
+      return {};
     }
     const std::optional<Record> record = runner.run(workload, described);
     if (!record) throw Interrupted();
-    return measured_memory(*record);
+    return record->memory;
   }
 
   ModelAxes axes_ = {.sizes = {}, .context_lengths = {512}, .scenarios = {"full-step"}};

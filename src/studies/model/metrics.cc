@@ -5,6 +5,7 @@
 #include "cost/cost.h"
 #include "graph/stages.h"
 #include "studies/device_facts.h"
+#include "studies/row.h"
 
 namespace ridgeline {
 namespace {
@@ -100,12 +101,8 @@ void derive_metrics(const ModelWorkload& workload, const std::vector<Scenario>& 
     of["tokens_per_s"] = tokens / seconds;
     of["model_flops"] = model_flops(config, scenario);
     if (peak) of["mfu"] = model_flops(config, scenario) / seconds / *peak;
-    const auto reason =
-        faster_than_light({.flops_per_s = needed_flops(config, scenario) / seconds}, limits);
-    if (reason && record.status == Status::ok) {
-      record.status = Status::invalid;
-      record.error = fmt::format("{}: {}", info(scenario).name, *reason);
-    }
+    mark_if_faster_than_light(record, info(scenario).name,
+                              {.flops_per_s = needed_flops(config, scenario) / seconds}, limits);
   }
   metrics["model_flops_are"] = kModelFlops;
   if (peak)

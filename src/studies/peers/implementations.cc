@@ -8,7 +8,7 @@ namespace ridgeline {
 namespace {
 
 // peers/registry.py has the same names. Libraries on PyTorch share its worker.
-constexpr PeerImplementation kPeers[] = {
+constexpr PeerImplementation kOfAttention[] = {
     {"torch.naive", "torch", "PyTorch eager, one kernel per step of the formula"},
     {"torch.compile", "torch", "the same formula through torch.compile"},
     {"torch.sdpa", "torch", "scaled_dot_product_attention, PyTorch's own choice of a backend"},
@@ -26,7 +26,7 @@ constexpr PeerImplementation kPeers[] = {
 };
 
 // peers/torch_forms.py has the same names.
-constexpr PeerImplementation kModelPeers[] = {
+constexpr PeerImplementation kOfModels[] = {
     {"torch.eager", "torch", "PyTorch eager, attention as the formula is written"},
     {"torch.sdpa", "torch", "PyTorch eager with scaled_dot_product_attention"},
     {"torch.compile", "torch", "the model of torch.eager through torch.compile"},
@@ -35,7 +35,7 @@ constexpr PeerImplementation kModelPeers[] = {
 };
 
 // peers/registry.py has the same names.
-constexpr PeerImplementation kTextPeers[] = {
+constexpr PeerImplementation kOfText[] = {
     {"transformers.eager", "transformers", "transformers, eager, with its growing cache"},
     {"transformers.static.compile", "transformers", "its static cache, the step by torch.compile"},
     {"transformers.graph", "transformers",
@@ -43,58 +43,26 @@ constexpr PeerImplementation kTextPeers[] = {
     {"llama.cpp", "llama", "llama-cpp-python, on a gguf file of the same weights"},
 };
 
-const PeerImplementation* find_in(std::span<const PeerImplementation> peers,
-                                  std::string_view name) {
-  for (const PeerImplementation& peer : peers)
-    if (peer.name == name) return &peer;
-  return nullptr;
-}
-
-std::string list_of(std::span<const PeerImplementation> peers, const char* heading) {
-  size_t width = 0;
-  for (const PeerImplementation& peer : peers) width = std::max(width, peer.name.size());
-  std::string text = heading;
-  for (const PeerImplementation& peer : peers)
-    text += fmt::format("  {:<{}} {}\n", peer.name, width, peer.summary);
-  return text;
-}
+constexpr std::string_view kModelHeading = "models of other libraries, where they are installed:\n";
 
 }  // namespace
 
-std::span<const PeerImplementation> peer_implementations() {
-  return kPeers;
+const PeerTable kAttentionPeers{kOfAttention, "other libraries, where they are installed:\n"};
+const PeerTable kModelPeers{kOfModels, kModelHeading};
+const PeerTable kTextPeers{kOfText, kModelHeading};
+
+const PeerImplementation* PeerTable::find(std::string_view name) const {
+  const auto found = std::ranges::find(rows, name, &PeerImplementation::name);
+  return found == rows.end() ? nullptr : &*found;
 }
 
-const PeerImplementation* find_peer(std::string_view name) {
-  return find_in(kPeers, name);
-}
-
-std::span<const PeerImplementation> model_peers() {
-  return kModelPeers;
-}
-
-const PeerImplementation* find_model_peer(std::string_view name) {
-  return find_in(kModelPeers, name);
-}
-
-std::span<const PeerImplementation> text_peers() {
-  return kTextPeers;
-}
-
-const PeerImplementation* find_text_peer(std::string_view name) {
-  return find_in(kTextPeers, name);
-}
-
-std::string text_peer_list() {
-  return list_of(kTextPeers, "models of other libraries, where they are installed:\n");
-}
-
-std::string peer_list() {
-  return list_of(kPeers, "other libraries, where they are installed:\n");
-}
-
-std::string model_peer_list() {
-  return list_of(kModelPeers, "models of other libraries, where they are installed:\n");
+std::string PeerTable::list() const {
+  size_t width = 0;
+  for (const PeerImplementation& peer : rows) width = std::max(width, peer.name.size());
+  std::string text(heading);
+  for (const PeerImplementation& peer : rows)
+    text += fmt::format("  {:<{}} {}\n", peer.name, width, peer.summary);
+  return text;
 }
 
 }  // namespace ridgeline

@@ -13,18 +13,15 @@ struct PeerImplementation {
   std::string_view summary;
 };
 
-std::span<const PeerImplementation> peer_implementations();  // of attention
-const PeerImplementation* find_peer(std::string_view name);  // null if it is not a peer
-// The same for whole models.
-std::span<const PeerImplementation> model_peers();
-const PeerImplementation* find_model_peer(std::string_view name);
-// The same for models that generate text.
-std::span<const PeerImplementation> text_peers();
-const PeerImplementation* find_text_peer(std::string_view name);
+struct PeerTable {
+  std::span<const PeerImplementation> rows;
+  std::string_view heading;  // of list()
 
-// For --list: a heading, and one line per peer.
-std::string peer_list();
-std::string model_peer_list();
-std::string text_peer_list();
+  auto begin() const { return rows.begin(); }
+  auto end() const { return rows.end(); }
+  const PeerImplementation* find(std::string_view name) const;  // null if it is not a peer
+  std::string list() const;  // for --list: the heading, and one line per peer
+};
+extern const PeerTable kAttentionPeers, kModelPeers, kTextPeers;
 
 }  // namespace ridgeline

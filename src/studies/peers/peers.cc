@@ -94,14 +94,14 @@ std::optional<Record> Peers::run_profile(const StepWorkload& workload,
                                          const PeerProfileOptions& options, Record described) {
   const bool is_model = std::holds_alternative<ModelWorkload>(workload.of);
   const PeerImplementation& peer =
-      *(is_model ? find_model_peer(workload.peer) : find_peer(workload.peer));
+      *(is_model ? kModelPeers.find(workload.peer) : kAttentionPeers.find(workload.peer));
   return run(peer, std::move(described), [&](Worker& worker, Record record) {
     return run_worker_profile(worker, tensors_, device_, workload, options, std::move(record));
   });
 }
 
 std::optional<Record> Peers::run_text(const PeerText& text, Record described) {
-  const PeerImplementation& peer = *find_text_peer(described.implementation);
+  const PeerImplementation& peer = *kTextPeers.find(described.implementation);
   return run(peer, std::move(described), [&](Worker& worker, Record record) {
     return run_worker_text(worker, device_, text, std::move(record));
   });
@@ -109,7 +109,7 @@ std::optional<Record> Peers::run_text(const PeerText& text, Record described) {
 
 std::optional<Record> Peers::run_attention(const AttentionWorkload& workload,
                                            const AttentionStudyOptions& options, Record described) {
-  const PeerImplementation& peer = *find_peer(workload.implementation);
+  const PeerImplementation& peer = *kAttentionPeers.find(workload.implementation);
   const WorkerRow row{
       .config = workload.config,
       .series = {"forward", "backward"},
@@ -123,7 +123,7 @@ std::optional<Record> Peers::run_attention(const AttentionWorkload& workload,
 
 std::optional<Record> Peers::run_kernel(const KernelWorkload& workload,
                                         const KernelStudyOptions& options, Record described) {
-  const PeerImplementation& peer = *find_peer(workload.implementation);
+  const PeerImplementation& peer = *kAttentionPeers.find(workload.implementation);
   const WorkerRow row{.config = workload.config,
                       .gradients = options.backward,
                       .series = kernel_series(options.backward),

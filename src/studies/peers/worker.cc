@@ -32,9 +32,7 @@ std::string worker_reason(const Error& error) {
 
 }  // namespace
 
-Worker::Worker(WorkerOptions options)
-    : options_(std::move(options)),
-      process_(options_.words, {.environment = options_.environment}) {}
+Worker::Worker(WorkerOptions options) : options_(std::move(options)), process_(options_.words) {}
 
 void Worker::lost(const std::string& how) {
   usable_ = false;

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,8 +17,7 @@ namespace ridgeline {
 struct WorkerOptions {
   std::string name;                // in messages: "the torch worker"
   std::vector<std::string> words;  // its command line
-  std::map<std::string, std::string> environment = {};
-  double time_limit_s = 600;  // limit for one answer; then the process is ended
+  double time_limit_s = 600;       // limit for one answer; then the process is ended
   std::function<bool()> interrupted = {};
 };
 

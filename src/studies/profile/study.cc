@@ -43,8 +43,8 @@ class ProfileCommand final : public Study {
     std::string text = "sizes:\n ";
     for (const TransformerConfig& config : transformer_sizes()) text += " " + config.name;
     return text + "; or --attention\nscenarios:\n" + listed(kModelScenarios, kNameWidth) +
-           "modes:\n" + listed(modes(), kNameWidth) + model_peer_list() + "attention of " +
-           peer_list() + "precisions:\n" + listed(kModelPrecisions, kNameWidth) +
+           "modes:\n" + listed(modes(), kNameWidth) + kModelPeers.list() + "attention of " +
+           kAttentionPeers.list() + "precisions:\n" + listed(kModelPrecisions, kNameWidth) +
            "tables:\n  phase, category, scope, kernel\n";
   }
 

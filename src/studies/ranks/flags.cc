@@ -21,9 +21,9 @@ WorldOptions world_options(const StudyRun& run, const std::string& configuration
 
 }  // namespace
 
-void RankFlags::declare(Flags& flags, const std::string& ranks_help) {
+void RankFlags::declare(Flags& flags) {
   flags.add("--ranks", &ranks_,
-            ranks_help + "; a launcher (torchrun, mpirun, mpiexec, srun) decides for itself",
+            "how many; a launcher (torchrun, mpirun, mpiexec, srun) decides for itself",
             {.shows_default = true, .given = &gave_ranks_});
   flags.add("--backend", &asked_backends,
             "threads, gloo, openmpi, mpich, nccl, or mpi for those of the two (default: all that "
@@ -44,13 +44,10 @@ std::string RankFlags::list_backends() const {
   return text;
 }
 
-const std::optional<LaunchedRank>& RankFlags::find_launcher() {
-  return launched_ = launcher_of_several();
-}
-
 std::optional<int> RankFlags::serve(const StudyRun& run, const std::string& configuration,
                                     bool dry_run) {
-  if (!find_launcher() || launched_->rank == 0) return std::nullopt;
+  launched_ = launcher_of_several();
+  if (!launched_ || launched_->rank == 0) return std::nullopt;
   if (dry_run) return 0;
   World world(*launched_, world_options(run, configuration));
   RankWorld(world).serve();

@@ -17,11 +17,11 @@ class RankFlags {
   // `ranks` is the default of --ranks.
   explicit RankFlags(std::vector<int64_t> ranks) : ranks_(std::move(ranks)) {}
 
-  void declare(Flags& flags, const std::string& ranks_help = "how many");
+  void declare(Flags& flags);
   std::string list_backends() const;  // says how to install missing ones
 
-  // The launcher that has started this process together with others, or nullopt.
-  const std::optional<LaunchedRank>& find_launcher();
+  // The launcher that has started this process together with others, or nullopt; known after
+  // serve().
   const std::optional<LaunchedRank>& launched() const { return launched_; }
   // On ranks other than 0 of a launcher: serves rows until rank 0 stops it, and returns the exit
   // code. Elsewhere returns nullopt.

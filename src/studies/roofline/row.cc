@@ -274,10 +274,7 @@ void RooflineStudy::add_rates(const CeilingProbe& probe, const RateProbe& work, 
     achieved.flops_per_s = 1e9 * rate(times.min_ms);
   else if (probe.capacity == Bytes{})
     achieved.bytes_per_s = 1e9 * rate(times.min_ms);
-  if (const auto reason = faster_than_light(achieved, limits)) {
-    record.status = Status::invalid;
-    record.error = *reason;
-  }
+  mark_if_faster_than_light(record, "", achieved, limits);
 }
 
 std::string label(const CeilingProbe& probe) {

@@ -126,7 +126,7 @@ TEST(RecomputeWeights, SavesOnlyInputsAndOutputButKeepsThePeak) {
 }
 
 TEST(MemoryAnalysis, StatesBytesSharesGrowthAndWhatFlashChanges) {
-  const std::string text = memory_analysis(kConfig, std::nullopt);
+  const std::string text = memory_analysis(kConfig, {});
   for (const char* part :
        {"batch 8, heads 1, sequence 8192, width 16, fp32",
         "2.00 GiB is the size of one S x S tensor", "16777216", "2147483648", "4294967296",
@@ -137,8 +137,9 @@ TEST(MemoryAnalysis, StatesBytesSharesGrowthAndWhatFlashChanges) {
 }
 
 TEST(MemoryAnalysis, PutsTheMeasuredPeakBesideThePredictedOne) {
-  const std::string text =
-      memory_analysis(kConfig, MeasuredMemory{.peak = Bytes{6'467'616'768 / 100 * 101}});
+  MemoryFacts measured;
+  measured.peak = Bytes{6'467'616'768 / 100 * 101};
+  const std::string text = memory_analysis(kConfig, measured);
   EXPECT_HAS(text, "(+1.00 %)");
 }
 
