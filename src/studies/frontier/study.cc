@@ -20,14 +20,14 @@ class Frontier final : public Study {
  public:
   void declare(Flags& flags) override {
     const FlagRules shown{.shows_default = true};
-    add_implementations(flags, &implementations_, "implementations, such as naive,flash",
+    add_implementations(flags, &matrix_.implementations, "implementations, such as naive,flash",
                         names_of(attention_implementations()))
         .rules.shows_default = true;
-    flags.add("--batch-size", &batch_sizes_, "independent sequences", shown);
-    add_head_dims(flags, &head_dims_).rules.shows_default = true;
-    flags.add("--heads", &heads_, "heads per sequence", shown);
-    add_causal(flags, &causal_);
-    add_dtypes(flags, &dtypes_).rules.shows_default = true;
+    flags.add("--batch-size", &matrix_.batch_sizes, "independent sequences", shown);
+    add_head_dims(flags, &matrix_.head_dims).rules.shows_default = true;
+    flags.add("--heads", &matrix_.heads, "heads per sequence", shown);
+    add_causal(flags, &matrix_.causal);
+    add_dtypes(flags, &matrix_.dtypes).rules.shows_default = true;
     flags.add("--step", &step_, "lengths are multiples of this",
               {.shows_default = true, .range = FlagRange{1, 1 << 20}});
     flags.add("--max-seq-len", &max_seq_len_, "the longest length looked at",
@@ -69,7 +69,10 @@ class Frontier final : public Study {
         run.device_words, shared.seed, step_, max_seq_len_, max_probes_, run_limit_,
         probe_patience_);
     std::vector<StudyRow> rows;
-    for (const AttentionWorkload& workload : workloads(run.device)) {
+    AttentionMatrix matrix = matrix_;
+    matrix.seq_lens = {step_};
+    matrix.backward = {backward_algorithm({}, run.device.facts())};
+    for (const AttentionWorkload& workload : expand_matrix(matrix)) {
       Record record = describe_frontier(workload, run.device, options_, run.blank);
       record.command = command;
       for (const std::string& word : problem_words(workload)) record.command += " " + word;
@@ -101,17 +104,6 @@ class Frontier final : public Study {
   }
 
  private:
-  std::vector<AttentionWorkload> workloads(const Device& device) const {
-    return expand_matrix({.batch_sizes = batch_sizes_,
-                          .head_dims = head_dims_,
-                          .seq_lens = {step_},
-                          .heads = heads_,
-                          .dtypes = dtypes_,
-                          .implementations = implementations_,
-                          .causal = causal_,
-                          .backward = {backward_algorithm({}, device.facts())}});
-  }
-
   // Marks a length at the end of the search range: memory would hold more.
   std::string predicted_longest(const Record& record) const {
     if (record.status != Status::ok) return std::string(status_csv_word(record.status));
@@ -120,12 +112,8 @@ class Frontier final : public Study {
                        longest + step_ > max_seq_len_ ? ", all of --max-seq-len" : "");
   }
 
-  Words implementations_ = {"naive", "flash"};
-  std::vector<int64_t> batch_sizes_ = {1, 8};
-  std::vector<int64_t> head_dims_ = {64};
-  std::vector<int64_t> heads_ = {1};
-  Words dtypes_ = {"fp32"};
-  bool causal_ = false;
+  AttentionMatrix matrix_ = {
+      .batch_sizes = {1, 8}, .head_dims = {64}, .implementations = {"naive", "flash"}};
   int64_t step_ = FrontierOptions().step;
   int64_t max_seq_len_ = FrontierOptions().max_seq_len;
   int max_probes_ = FrontierOptions().max_probes;

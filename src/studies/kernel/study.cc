@@ -58,7 +58,7 @@ class Kernel final : public Study {
         text += listed(implementation.name, implementation.summary);
     text += kAttentionPeers.list() + "modes:\n" + listed(kKernelModes);
     text += "shapes (batch, heads, sequence, head width) without --shape:\n";
-    for (const KernelShape& shape : KernelMatrix().shapes)
+    for (const AttentionConfig& shape : KernelMatrix().shapes)
       text += fmt::format("  {},{},{},{}\n", shape.batch_size, shape.heads, shape.seq_len,
                           shape.head_dim);
     return text + kListedDtypes;

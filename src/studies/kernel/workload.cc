@@ -30,7 +30,7 @@ std::vector<KernelMode> modes_of(const Device& device) {
   return modes;
 }
 
-KernelShape parse_kernel_shape(std::string_view text) {
+AttentionConfig parse_kernel_shape(std::string_view text) {
   const std::vector<int64_t> sizes = parse_sizes(text, 4);
   if (sizes.empty())
     throw Error(ErrorKind::usage, fmt::format("'{}' is not a shape", text),
@@ -60,20 +60,15 @@ std::vector<KernelWorkload> expand_matrix(const KernelMatrix& matrix) {
   };
   std::vector<KernelWorkload> workloads;
   for (const std::string& dtype : matrix.dtypes)
-    for (const KernelShape& shape : matrix.shapes)
+    for (AttentionConfig config : matrix.shapes)
       for (const Named& implementation : implementations)
         for (const BackwardAlgorithm backward : algorithms_of(implementation))
-          for (const KernelMode mode : matrix.modes)
-            workloads.push_back({{.batch_size = shape.batch_size,
-                                  .heads = shape.heads,
-                                  .seq_len = shape.seq_len,
-                                  .head_dim = shape.head_dim,
-                                  .causal = matrix.causal,
-                                  .dtype = parse_float_dtype(dtype),
-                                  .backward = backward},
-                                 implementation.name,
-                                 mode,
-                                 implementation.origin});
+          for (const KernelMode mode : matrix.modes) {
+            config.causal = matrix.causal;
+            config.dtype = parse_float_dtype(dtype);
+            config.backward = backward;
+            workloads.push_back({config, implementation.name, mode, implementation.origin});
+          }
   return workloads;
 }
 

@@ -26,15 +26,8 @@ inline const KernelModeInfo& info(KernelMode mode) {
 // Returns all modes that the device supports; launch graphs exist on GPUs only.
 std::vector<KernelMode> modes_of(const Device& device);
 
-struct KernelShape {
-  int64_t batch_size = 1;
-  int64_t heads = 1;
-  int64_t seq_len = 128;
-  int64_t head_dim = 64;
-
-  bool operator==(const KernelShape&) const = default;
-};
-KernelShape parse_kernel_shape(std::string_view text);  // "32,8,128,64"; throws a usage error
+// The sizes in "32,8,128,64". Throws a usage error.
+AttentionConfig parse_kernel_shape(std::string_view text);
 
 // Which code runs a row: this program, another library, or the user's kernel.
 enum class Origin { ridgeline, peer, own };
@@ -50,8 +43,11 @@ struct KernelWorkload {
 struct KernelMatrix {
   std::vector<std::string> implementations = {"flash"};  // ours and peers'
   std::string own = {};  // the entry of the user's kernel, measured beside them; empty: none
-  std::vector<KernelShape> shapes = {
-      {1, 1, 128, 64}, {8, 4, 128, 64}, {32, 8, 128, 64}, {32, 8, 256, 64}};
+  std::vector<AttentionConfig> shapes = {  // only sizes
+      {1, 1, 128, 64},
+      {8, 4, 128, 64},
+      {32, 8, 128, 64},
+      {32, 8, 256, 64}};
   std::vector<std::string> dtypes = {"fp16", "bf16"};
   std::vector<KernelMode> modes = {KernelMode::hot};
   bool causal = false;

@@ -144,7 +144,7 @@ TEST(KernelCalls, CopiesHoldTheSameValuesAndAreWrittenApart) {
 }
 
 TEST(KernelShape, IsReadStrictly) {
-  EXPECT_EQ(parse_kernel_shape("32,8,256,64"), (KernelShape{32, 8, 256, 64}));
+  EXPECT_EQ(parse_kernel_shape("32,8,256,64"), (AttentionConfig{32, 8, 256, 64}));
   for (const char* text : {"", "1,2,3", "1,2,3,4,5", "1,2,3,x", "1,2,3,0", "1, 2,3,4", "-1,2,3,4"})
     EXPECT_ERROR(parse_kernel_shape(text), ErrorKind::usage, "is not a shape");
 }
