@@ -116,7 +116,7 @@ TEST(Store, ARankThatNoIntegerHoldsIsWrong) {
                        monotonic_s() + 5));
   const Message answer = receive_message(socket.get(), monotonic_s() + 5);
   EXPECT_EQ(answer.type, store_message::kRefused);
-  EXPECT_TRUE(has(answer.rest, "came to a world of 2")) << answer.rest;
+  EXPECT_HAS(answer.rest, "came to a world of 2");
 }
 
 TEST(Store, RefusesRanksOfAnotherRunAndGoesOn) {
