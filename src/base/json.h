@@ -215,6 +215,7 @@ T Json::get() const {
   } else if constexpr (std::is_same_v<T, std::string>) {
     return text();
   } else {
+    if (!is_array()) refuse("an array");
     T elements;
     for (const Json& element : *this) elements.push_back(element.get<typename T::value_type>());
     return elements;

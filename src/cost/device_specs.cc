@@ -151,7 +151,7 @@ constexpr GpuRates kAda = with_bf16({.fp16 = 1024, .tf32 = 512, .fp32 = 256, .fp
 constexpr GpuRates kHopper = with_bf16({.fp16 = 4096, .tf32 = 2048, .fp32 = 256, .fp8 = 8192});
 constexpr GpuRates kBlackwell = with_bf16({.fp16 = 8192, .tf32 = 4096, .fp32 = 256, .fp8 = 16384});
 
-// GpuRates of the fastest card of each architecture: an upper bound, loose for GeForce.
+// Rates of the fastest card of each architecture: an upper bound, loose for GeForce.
 constexpr Architecture kArchitectures[] = {
     {70, kVolta}, {75, kVolta},  {80, kLargeAmpere}, {86, kAmpere},     {87, kAmpere},
     {89, kAda},   {90, kHopper}, {100, kBlackwell},  {103, kBlackwell}, {120, kAda},

@@ -188,6 +188,11 @@ std::vector<TensorType> attention_results(Op op, Types inputs, const AttentionSp
     throw Error(ErrorKind::usage,
                 fmt::format("{}: the window is {}", info(op).name, spec.mask.window),
                 "use 0 for no window");
+  if (spec.function != nullptr && !(spec.scale > 0))
+    throw Error(ErrorKind::usage,
+                fmt::format("{}: the scale {} of a score function is not above 0", info(op).name,
+                            spec.scale),
+                "put the sign into the function");
   return {inputs[0], {DType::f32, {q[0], q[1], q[2]}}};
 }
 

@@ -116,11 +116,9 @@ class Rewriter {
   }
 
   Graph run() {
-    uint32_t stage = 0;
     return rewrite(graph_, [&](const Site& site) -> std::vector<Value> {
       if (is_view(site.node.op)) return {};  // its readers look through it
-      if (facts_.stage_of(site.number) != stage) known_[0] = known_[1] = {};
-      stage = facts_.stage_of(site.number);
+      known_[0] = known_[1] = {};
       std::vector<Value> inputs;
       for (Value input : site.node.inputs) inputs.push_back(replaced(site, input, false));
       if (std::equal(inputs.begin(), inputs.end(), site.inputs.begin())) return {};
@@ -162,7 +160,8 @@ class Rewriter {
   const Graph& graph_;
   const Facts& facts_;
   std::vector<bool> is_chosen_;  // by Graph::index
-  // Of the stage of the site, by `inside` and Graph::index.
+  // Of the site, by `inside` and Graph::index. Other sites compute again by themselves, so that
+  // each copy can be fused into its one reader.
   std::unordered_map<uint32_t, Value> known_[2];
 };
 

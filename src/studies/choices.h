@@ -1,4 +1,4 @@
-// A table of what users choose by name, with one row per enumerator, in their order:
+// A table of what users choose by name:
 //
 //   kKernelModes.find("cold").mode
 //   kKernelModes[KernelMode::cold].summary
@@ -6,6 +6,7 @@
 
 #include <span>
 #include <string_view>
+#include <type_traits>
 
 #include "base/closest.h"
 
@@ -19,10 +20,10 @@ struct Choices {
   auto begin() const { return rows.begin(); }
   auto end() const { return rows.end(); }
 
+  // For tables with one row per enumerator, in their order (tests/studies/choices_test.cc).
   template <class Enum>
-  const Row& operator[](Enum choice) const {
-    return rows[static_cast<size_t>(choice)];
-  }
+  requires std::is_enum_v<Enum>
+  const Row& operator[](Enum choice) const { return rows[static_cast<size_t>(choice)]; }
   // Throws a usage error that lists the names.
   const Row& find(std::string_view name) const { return find_named(rows, name, what); }
 };

@@ -237,8 +237,9 @@ std::string to_command(const StepAxes& axes, const StepWorkload& workload) {
         workload.implementation());
   ModelAxes one = axes.model;
   one.scenarios = {std::string(info(workload.scenario).name)};
-  return to_command(one) +
-         to_command(std::get<ModelWorkload>(workload.of), workload.implementation());
+  if (workload.scenario != Scenario::full_step) one.max_norm = 0;
+  const auto& model = std::get<ModelWorkload>(workload.of);
+  return to_command(one, model.precision) + to_command(model, workload.implementation());
 }
 
 }  // namespace ridgeline

@@ -53,8 +53,14 @@ const std::string kCommands[] = {
     "ridgeline kernel --shape 1,2,16,8 --shape 2,1,8,8 --mode hot,cold --causal --backward",
     "ridgeline model --scenario forward full-step --accumulate 2 --max-norm 1" + kTinyModel,
     "ridgeline memory --timeline --model-size small --checkpoint-blocks 1" + kTinyModel,
+    "ridgeline model --scenario full-step --precision fp32,mixed-fp16 --loss-scale 128" +
+        kTinyModel,
+    "ridgeline memory --timeline --model-size small --max-norm 1" + kTinyModel,
     "ridgeline memory --timeline --seq-len 16 --causal",
     "ridgeline profile --scenario fwd-bwd --seed 7 --schedule wait=0,warmup=0,active=1" +
+        kTinyModel,
+    "ridgeline profile --scenario forward,full-step --max-norm 1 --precision fp32,mixed-fp16"
+    " --loss-scale 128" +
         kTinyModel,
     "ridgeline profile --attention --seq-len 16,32 --head-dim 8 --dtype bf16",
     "ridgeline gemm --size 16,32 --mode cold --dtype fp32,bf16 --seed 7 --threads 1",

@@ -303,22 +303,16 @@ TEST(Flash, AddressesElementsPastTwoToTheThirtyOne) {
 TEST(Flash, RefusesWhatOnlyOtherKernelsCompute) {
   ThreadPool pool(1);
   Tensor log_sum_exp(DType::f32, {1, 2, 4}, Layout::contiguous);
-  const auto forward = [&](int64_t head_dim, DType dtype, int64_t window) {
+  const auto forward = [&](int64_t head_dim, DType dtype) {
     Tensor tensor(DType::f32, {1, 2, 4, head_dim}, Layout::contiguous);
     TensorView view = tensor.view();
     view.dtype = dtype;
-    flash_forward({.q = view,
-                   .k = view,
-                   .v = view,
-                   .out = view,
-                   .log_sum_exp = log_sum_exp.view(),
-                   .mask = {.window = window}},
+    flash_forward({.q = view, .k = view, .v = view, .out = view, .log_sum_exp = log_sum_exp.view()},
                   {pool, default_isa()});
   };
-  EXPECT_NO_THROW(forward(256, DType::f32, 0));
-  EXPECT_ERROR(forward(264, DType::f32, 0), ErrorKind::unsupported, "heads are 264 wide");
-  EXPECT_ERROR(forward(8, DType::tf32, 0), ErrorKind::unsupported, "tf32");
-  EXPECT_ERROR(forward(8, DType::f32, -1), ErrorKind::usage, "the window is -1");
+  EXPECT_NO_THROW(forward(256, DType::f32));
+  EXPECT_ERROR(forward(264, DType::f32), ErrorKind::unsupported, "heads are 264 wide");
+  EXPECT_ERROR(forward(8, DType::tf32), ErrorKind::unsupported, "tf32");
 }
 
 Config random_config(std::mt19937& random) {

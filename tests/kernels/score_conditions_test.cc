@@ -11,6 +11,7 @@
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/params.h"
 #include "passes/score_region.h"
+#include "support/expect.h"
 
 namespace ridgeline::score_conditions_test {
 namespace {
@@ -252,6 +253,19 @@ TEST(ScoreConditionsOnTheCpu, AreNoneIfTheyReadTheScoreOrHideNothing) {
   EXPECT_TRUE(HiddenTiles(documents).may_hide());
   EXPECT_FALSE(HiddenTiles(by_score).may_hide());
   EXPECT_FALSE(HiddenTiles(lowered).may_hide());
+}
+
+// Kernels move the sign of a scale into an operand of the product, in front of f.
+TEST(ScoreFunctions, HaveAScaleAboveZero) {
+  Graph graph;
+  const Tensor q = input(graph, "q", {DType::f32, {1, 1, 4, 8}});
+  const Tensor operand = input(graph, "operand", {DType::i32, {1, 1, 1, 1}});
+  const Tensor operands[] = {operand, operand};
+  const auto attend = [&](double scale) {
+    attention(q, q, q, {.scale = scale, .function = function_of(documents)}, operands);
+  };
+  EXPECT_NO_THROW(attend(0.5));
+  EXPECT_ERROR(attend(-0.5), ErrorKind::usage, "the scale -0.5");
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ int64_t shared_out(int64_t tile, const AttentionSizes& sizes, const FlashMask& m
 }  // namespace
 
 void flash_forward(const FlashForward& problem, const CpuContext& context) {
-  const AttentionSizes sizes = sizes_of(problem.q, problem.k, problem.mask);
+  const AttentionSizes sizes = sizes_of(problem.q, problem.k);
   const bool in_blocks = fits_blocks(context.isa, {problem.q, problem.k, problem.v});
   const FlashForwardKernel& kernel = !in_blocks                ? flash_kernels(context.isa).forward
                                      : context.isa == Isa::amx ? avx512::kForwardByMatrixUnits

@@ -41,7 +41,7 @@ class Backward {
  public:
   Backward(const FlashBackward& problem, const CpuContext& context)
       : problem_(problem),
-        sizes_(sizes_of(problem.q, problem.k, problem.mask)),
+        sizes_(sizes_of(problem.q, problem.k)),
         pool_(context.pool),
         kernels_(flash_kernels(context.isa)),
         in_blocks_(fits_blocks(context.isa, {problem.q, problem.k, problem.v, problem.d_out})),

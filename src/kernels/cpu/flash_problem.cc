@@ -17,7 +17,7 @@ constexpr int64_t kFloatsPerLine = 16;
 
 }  // namespace
 
-AttentionSizes sizes_of(const TensorView& q, const TensorView& k, const AttentionMask& mask) {
+AttentionSizes sizes_of(const TensorView& q, const TensorView& k) {
   if (q.dtype == DType::tf32) throw no_tf32();
   const AttentionSizes sizes = {q.shape[0], q.shape[1], k.shape[1],
                                 q.shape[2], k.shape[2], q.shape[3]};
@@ -26,9 +26,6 @@ AttentionSizes sizes_of(const TensorView& q, const TensorView& k, const Attentio
                 fmt::format("attention heads are {} wide, and the flash kernels support up to {}",
                             sizes.head_dim, kMaxHeadDim),
                 "use the naive implementation");
-  if (mask.window < 0)
-    throw Error(ErrorKind::usage, fmt::format("flash attention: the window is {}", mask.window),
-                "use 0 for no window");
   return sizes;
 }
 

@@ -16,9 +16,9 @@ struct AttentionSizes {
   int64_t group() const { return heads / key_heads; }
 };
 
-// Throws where the graph permits what the kernels do not: TF32, heads that are too wide, a negative
-// window. Dtypes and shapes fit one another by graph/infer.cc.
-AttentionSizes sizes_of(const TensorView& q, const TensorView& k, const AttentionMask& mask);
+// Throws where the graph permits what the kernels do not: TF32, heads that are too wide. The rest
+// fits by graph/infer.cc.
+AttentionSizes sizes_of(const TensorView& q, const TensorView& k);
 
 FlashMask resolve(const AttentionMask& mask, const AttentionSizes& sizes);
 FlashRows rows_of(const TensorView& view, int64_t batch, int64_t head);

@@ -149,7 +149,8 @@ void ScoreTiles::for_each_part(const ScoreProgram& program, const FlashFunction&
   const int64_t rows_at_once = std::max<int64_t>(1, kPart / place.stride);
   const int64_t count = rows_at_once * place.stride;
   const size_t operands = operands_.size(), filled = operands + positions_.size();
-  thread_local std::vector<float> memory;  // zeros at first: columns beyond the tile stay finite
+  thread_local std::vector<float>
+      memory;  // columns beyond the tile hold anything; callers ignore them
   memory.resize(std::max(memory.size(), (filled + static_cast<size_t>(program.buffer_count())) *
                                             static_cast<size_t>(count)));
   float* buffers = memory.data() + filled * static_cast<size_t>(count);

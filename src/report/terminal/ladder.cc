@@ -105,7 +105,7 @@ void add_rows(const std::vector<const Record*>& of_workload, const Ladder& ladde
     if (!ladder.adds_up)
       for (double Statistics::*which : {&Statistics::mean_ms, &Statistics::std_ms})
         table.rows.back().push_back(cell(statistic(record, timed, which), "{:.4g}"));
-    if (!lowest.ms) lowest = now;
+    if (rung == ladder.rungs.front()) lowest = now;
     if (is_rung && now.ms) before = now;
   };
   for (std::string_view rung : ladder.rungs) add(rung);
@@ -142,9 +142,12 @@ Table ladder_table(const RecordRefs& records, std::string_view study) {
     if (std::ranges::count_if(ladder.rungs, is_there) < static_cast<int64_t>(kFewestRungs))
       continue;
     for (std::string_view timed : ladder.timed) {
-      // Backward is a part of another scenario: it exists only if that was measured.
-      const auto has_part = [&](const Record* row) { return row->find_series(timed) != nullptr; };
-      if (timed == "backward" && std::ranges::none_of(rows, has_part)) continue;
+      // A scenario that was not asked for has no series, though its rows are ok.
+      const auto tells = [&](const Record* row) {
+        return row->find_series(timed) != nullptr ||
+               (timed != "backward" && row->status != Status::ok);
+      };
+      if (!ladder.adds_up && std::ranges::none_of(rows, tells)) continue;
       add_rows(rows, ladder, timed, table);
       if (ladder.adds_up) break;
     }

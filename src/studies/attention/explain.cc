@@ -39,6 +39,11 @@ std::string place_among(const AttentionRow& row, const Rows& rows) {
   if (differs(&AttentionSize::causal)) text += size.causal ? " causal" : " not causal";
   if (differs(&AttentionSize::dtype)) text += fmt::format(" {}", printable(size.dtype, 20));
   if (differs(&AttentionSize::device)) text += fmt::format(" on {}", printable(size.device, 20));
+  const std::string& machine = row.record->machine.fingerprint;
+  if (std::ranges::any_of(rows, [&](const AttentionRow& other) {
+        return other.record->machine.fingerprint != machine;
+      }))
+    text += fmt::format(" machine {}", printable(machine, 16));
   return text;
 }
 

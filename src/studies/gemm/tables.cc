@@ -17,6 +17,13 @@ namespace {
 
 constexpr const char* kPhase = "forward";  // the only one
 
+// From the cost, which rows that failed have too.
+std::string intensity_cell(const RecordRow& row) {
+  const PhaseCost cost = row.record->cost ? row.record->cost->forward : PhaseCost{};
+  if (cost.bytes.count <= 0) return {};
+  return cell(static_cast<double>(cost.flops) / static_cast<double>(cost.bytes.count), "{:.4g}");
+}
+
 std::string shape_of(const Record& record) {
   return fmt::format("{}x{}x{}", text_of(record.workload, "m"), text_of(record.workload, "n"),
                      text_of(record.workload, "k"));
@@ -115,7 +122,7 @@ Table gemm_summary(const RecordRefs& records) {
       {"implementation", implementation_cell},
       {"MMAC", cost_cell(&PhaseCost::macs, "{:.4g}", 1e-6)},
       {"I/O MiB", cost_mebibytes_cell},
-      {"FLOP/byte", metric_cell("arithmetic_intensity", "{:.4g}")},
+      {"FLOP/byte", intensity_cell},
       {"median ms", statistic_cell(&Statistics::median_ms, "{:.4f}")},
       {"+-%", in_run_cell},
       {"GFLOP/s", metric_cell("gflops_per_s", "{:.1f}")},

@@ -44,8 +44,7 @@ std::string share(Bytes part, Bytes whole);
 std::string signed_percent(Bytes from, Bytes to);  // "+1.25 %"
 // Whether the elements of the scores, `heads` of [seq_len, seq_len], are too many to count exactly.
 bool is_too_large(int64_t heads, int64_t seq_len);
-// "Predicted peak 1.00 GiB, measured by the ledger 1.00 GiB (+0.00 %), ...".
-// `measured` has a peak.
+// "Predicted peak 1.00 GiB, measured by the ledger 1.00 GiB (+0.00 %), ..."; `measured` has a peak.
 std::string beside_measured(Bytes predicted_peak, const MemoryFacts& measured);
 
 // The whole account as text: breakdown, peak, scaling over sequence lengths with its fitted

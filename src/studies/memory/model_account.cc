@@ -24,10 +24,14 @@ bool is_same_model(const ModelWorkload& a, const ModelWorkload& b) {
 
 class ModelAccounts {
  public:
-  ModelAccounts(StudyRun& run, const ModelAxes& axes, const SharedFlags& shared)
-      : run_(run), axes_(axes), shared_(shared), optimizer_(optimizer_of(axes)) {}
+  ModelAccounts(StudyRun& run, const ModelAxes& axes, const SharedFlags& shared, bool measures)
+      : run_(run),
+        axes_(axes),
+        shared_(shared),
+        measures_(measures),
+        optimizer_(optimizer_of(axes)) {}
 
-  void run(bool measures) {
+  void run() {
     const std::vector<ModelWorkload> workloads = workloads_of(axes_);
     for (size_t i = 0; i < workloads.size();) {
       RowsOfModel group;
@@ -35,7 +39,7 @@ class ModelAccounts {
            i < workloads.size() && is_same_model(workloads[first], workloads[i]); ++i)
         for (const Scenario scenario : scenarios_of(axes_))
           group.push_back(predict_memory(workloads[i], scenario, run_.device, optimizer_));
-      if (measures && !shared_.dry_run) measure(group);
+      if (measures_ && !shared_.dry_run) measure(group);
       show(group);
     }
     write_files();
@@ -87,8 +91,9 @@ class ModelAccounts {
     Record record = study.describe(row.workload, run_.blank);
     record.study = "memory";
     record.time = utc_now();
-    record.command = fmt::format("ridgeline memory{}{}{}", run_.device_words, to_command(axes_),
-                                 to_command(row.workload));
+    record.command =
+        fmt::format("ridgeline memory{}{}{}{}", run_.device_words, measures_ ? " --measure" : "",
+                    to_command(axes_, row.workload.precision), to_command(row.workload));
     record.memory.predicted_peak = row.memory.peak();
     record.memory.peak = row.measured.peak;
     record.memory.process_peak_growth = row.measured.process_peak_growth;
@@ -105,6 +110,7 @@ class ModelAccounts {
   StudyRun& run_;
   const ModelAxes& axes_;
   const SharedFlags& shared_;
+  const bool measures_;
   const AdamWOptions optimizer_;
   std::vector<ModelMemoryRow> rows_;
 };
@@ -112,7 +118,7 @@ class ModelAccounts {
 }  // namespace
 
 void account_models(StudyRun& run, const ModelAxes& axes, const SharedFlags& shared, bool measure) {
-  ModelAccounts(run, axes, shared).run(measure);
+  ModelAccounts(run, axes, shared, measure).run();
 }
 
 void mark_above_budget(Record& record, const Device& device) {

@@ -55,10 +55,12 @@ TimelineStudy::TimelineStudy(Device& device, TimelineOptions options)
       inputs_(device, {.seed = options_.row.seed, .keep = options_.keep_on_host}) {}
 
 Record TimelineStudy::describe(const StepWorkload& workload, const Record& blank) const {
-  return describe_row({.study = "memory",
-                       .implementation = info(workload.mode).name,
-                       .workload = workload_json(workload)},
-                      options_.row, device_, blank);
+  Record record = describe_row({.study = "memory",
+                                .implementation = info(workload.mode).name,
+                                .workload = workload_json(workload)},
+                               options_.row, device_, blank);
+  if (workload.scenario != Scenario::full_step) record.settings.erase("max_norm");
+  return record;
 }
 
 std::unique_ptr<Executable> TimelineStudy::build(const StepWorkload& workload) const {

@@ -162,7 +162,7 @@ std::string to_command(const ModelOverrides& overrides) {
   return command;
 }
 
-std::string to_command(const ModelAxes& axes) {
+std::string to_command(const ModelAxes& axes, ModelPrecision precision) {
   std::string command = fmt::format(" --batch-size {} --scenario", axes.batch_size);
   for (const std::string& scenario : axes.scenarios) command += " " + scenario;
   command += to_command(axes.overrides);
@@ -171,7 +171,8 @@ std::string to_command(const ModelAxes& axes) {
     command += fmt::format(" --checkpoint-blocks {}", axes.checkpoint_blocks);
   if (axes.optimizer != "cs336") command += " --optimizer " + axes.optimizer;
   if (axes.max_norm > 0) command += fmt::format(" --max-norm {}", axes.max_norm);
-  if (axes.loss_scale != kDynamic) command += " --loss-scale " + axes.loss_scale;
+  if (axes.loss_scale != kDynamic && info(precision).scales_loss)
+    command += " --loss-scale " + axes.loss_scale;
   return command;
 }
 

@@ -40,7 +40,7 @@ AdamWOptions optimizer_of(const ModelAxes& axes);
 void expect_full_step(const ModelAxes& axes, const char* flag);
 
 // Return flags that can be pasted: those that all workloads share, and those of one workload.
-std::string to_command(const ModelAxes& axes);
+std::string to_command(const ModelAxes& axes, ModelPrecision precision);
 std::string to_command(const ModelOverrides& overrides);
 std::string to_command(const ModelWorkload& workload);
 std::string to_command(const ModelWorkload& workload, std::string_view implementation);

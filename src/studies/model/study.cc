@@ -86,7 +86,8 @@ class Model final : public Study {
   std::vector<StudyRow> rows(StudyRun& run) override {
     study_.emplace(run.device, options(run));
     return rows_of(workloads_, *study_, run, [&](const ModelWorkload& workload) {
-      return fmt::format("ridgeline model{}{}{}{}", shared_words(run, shared), to_command(axes_),
+      return fmt::format("ridgeline model{}{}{}{}", shared_words(run, shared),
+                         to_command(axes_, workload.precision),
                          weights_.empty() ? "" : " --weights " + weights_, to_command(workload));
     });
   }
@@ -215,7 +216,8 @@ class Model final : public Study {
         return print(
             "  - where the memory of the smallest that does not fit would go: ridgeline "
             "memory{}{}{}\n",
-            run.device_words, to_command(axes_), to_command(workloads_[i]));
+            run.device_words, to_command(axes_, workloads_[i].precision),
+            to_command(workloads_[i]));
   }
 
   ModelAxes axes_;

@@ -427,14 +427,14 @@ Table model_summary(const RecordRefs& records) {
   for (const std::string& mode : others) columns.push_back(busy(mode));
   const bool scales_loss = std::ranges::any_of(
       rows, [&](const Row& row) { return !told(row, kLossScaleColumns[0], "{:.6g}").empty(); });
-  append<Row>(
-      columns,
-      {{"speedup kernels",
-        [](const Row& row) { return ratio_text(kernel_speedup(row, row.scenario)); },
-        has_busy && has_speedup},
-       {"host-bound", [](const Row& row) { return host_bound_modes(row, row.scenario); }, has_busy},
-       {"loss scale", told_cell(kLossScaleColumns[0], "{:.6g}"), scales_loss},
-       {"skipped", told_cell(kLossScaleColumns[1], "{:.6g}"), scales_loss}});
+  append<Row>(columns,
+              {{"speedup kernels",
+                [](const Row& row) { return ratio_text(kernel_speedup(row, row.scenario)); },
+                has_busy && has_speedup},
+               {"host-bound", [](const Row& row) { return host_bound_modes(row, row.scenario); },
+                has_busy && (is_shown(kModes[0]) || is_shown(kModes[1]))},
+               {"loss scale", told_cell(kLossScaleColumns[0], "{:.6g}"), scales_loss},
+               {"skipped", told_cell(kLossScaleColumns[1], "{:.6g}"), scales_loss}});
   for (const char* mode : kModes) columns.push_back(mib(mode));
   for (const std::string& mode : others) columns.push_back(mib(mode));
   append<Row>(columns,
@@ -454,7 +454,9 @@ Table model_summary(const RecordRefs& records) {
                {"compile s", [](const Row& row) {
                   return cell(metric(row.compiled(), row.scenario, "compile_seconds"), "{:.2f}");
                 }}});
-  return table_of("model: median milliseconds per step, +-% within-run (v vanilla, c compiled)",
+  const bool abbreviates = is_shown("vanilla") || is_shown("compiled");
+  return table_of(std::string("model: median milliseconds per step, +-% within-run") +
+                      (abbreviates ? " (v vanilla, c compiled)" : ""),
                   columns, rows, spare);
 }
 

@@ -168,7 +168,8 @@ class Precision final : public Study {
 
   std::string own_words(const PrecisionWorkload& workload) const {
     if (const auto* model = std::get_if<ModelWorkload>(&workload))
-      return fmt::format("--part compare{}{}", to_command(axes_), to_command(*model));
+      return fmt::format("--part compare{}{}", to_command(axes_, model->precision),
+                         to_command(*model));
     if (const auto* flow = std::get_if<DtypeFlow>(&workload))
       return fmt::format("--part flow --autocast {}", info(flow->autocast).name);
     if (std::holds_alternative<TrainingRun>(workload)) return "--part training";

@@ -49,6 +49,7 @@ Record ProfileStudy::describe(const StepWorkload& workload, const Record& blank)
                                 .implementation = workload.implementation(),
                                 .workload = workload_json(workload)},
                                options_.row, device_, blank);
+  if (workload.scenario != Scenario::full_step) record.settings.erase("max_norm");
   record.settings["schedule"] = to_string(options_.schedule);
   if (!workload.peer.empty() && record.settings.contains("optimizer"))
     record.settings["optimizer"] = "pytorch";

@@ -331,11 +331,13 @@ void query_gradient_by(const FlashBackwardHead& head, FlashRange queries, float*
   const auto at = carve<BackwardScratch>(scratch, head.head_dim);
   const FlashRange visible = visible_keys(head.mask, queries);
   bool first = true;
-  for (int64_t key = visible.begin; key < visible.end; key += kMostKeys, first = false) {
+  for (int64_t key = visible.begin; key < visible.end; key += kMostKeys) {
     const FlashRange keys = {key, key + kMostKeys < visible.end ? key + kMostKeys : visible.end};
+    if (!is_seen(head.function, {queries, keys, false, kMostKeys})) continue;
     pack_keys(head, keys, at);
     find_score_gradients_by<Unit>(head, keys, queries, scratch);
     add_query_gradient_by<Unit>(head, keys, queries, at.sums, head.head_dim, first, scratch);
+    first = false;
   }
   if (first) fill(at.sums, kQueryTile * head.head_dim, 0.0f);
   store_rows(at.sums, head.head_dim, nullptr, head.d_q, queries, head.head_dim);
