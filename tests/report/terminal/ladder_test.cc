@@ -42,6 +42,15 @@ TEST(Ladder, TellsWhatEachRungBroughtWhateverTheOrderOfRecords) {
   EXPECT_EQ(compiled[7], "1.50x");
 }
 
+TEST(Ladder, ComparesWithVanillaOnlyIfItRanAndLeavesOutOtherScenarios) {
+  const std::vector<Record> records = {model("fused", 6, 80), model("flash", 3, 60),
+                                       model("compiled", 2, 60)};
+  const Table table = ladder_table(records, "model");
+  EXPECT_EQ(table.rows.size(), 3u);  // of full_step
+  EXPECT_EQ(row_of(table, "flash")[6], "");
+  EXPECT_EQ(row_of(table, "flash")[7], "2.00x");
+}
+
 TEST(Ladder, TwoRungsAreNoLadder) {
   EXPECT_TRUE(
       ladder_table(std::vector{model("compiled", 2, 60), model("vanilla", 12, 300)}, "model")
