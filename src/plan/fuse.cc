@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/enum_names.h"
 #include "base/error.h"
 #include "passes/rewrite.h"
 #include "plan/fuser.h"
@@ -336,20 +337,15 @@ void FusedGraph::keep(const std::vector<uint32_t>& order, const std::vector<uint
 }
 
 std::string_view text_of(FusionRefusal refusal) {
-  static constexpr std::string_view kTexts[] = {
-      "a library call is no generated kernel",
-      "it works on another shape",
-      "it belongs to another stage",
-      "something that it reads is computed after that kernel",
+  static constexpr EnumNames<FusionRefusal, FusionRefusal::too_narrow> kTexts(
+      "a library call is no generated kernel", "it works on another shape",
+      "it belongs to another stage", "something that it reads is computed after that kernel",
       "it reads elements in an order that strides cannot express there",
       "something that it reads is overwritten before that kernel",
       "the kernel would have too many operands or steps",
       "the reduced axes are neither the last nor the first ones",
-      "there are too few rows to share out",
-      "too few results lie side by side",
-  };
-  static_assert(std::size(kTexts) == static_cast<size_t>(FusionRefusal::too_narrow) + 1);
-  return kTexts[static_cast<size_t>(refusal)];
+      "there are too few rows to share out", "too few results lie side by side");
+  return kTexts[refusal];
 }
 
 FusedGraph fuse(const Graph& graph, const FuseOptions& options) {

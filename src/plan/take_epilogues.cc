@@ -4,6 +4,7 @@
 #include <numeric>
 #include <tuple>
 
+#include "base/enum_names.h"
 #include "plan/draft.h"
 #include "plan/epilogue_forms.h"
 #include "plan/group_cost.h"
@@ -341,18 +342,15 @@ void Taker::put_in_order() {
 }  // namespace
 
 std::string_view text_of(EpilogueRefusal refusal) {
-  static constexpr std::string_view kTexts[] = {
-      "",
-      "an output or a library call reads the product itself",
+  static constexpr EnumNames<EpilogueRefusal, EpilogueRefusal::too_late> kTexts(
+      "", "an output or a library call reads the product itself",
       "its first reader belongs to another stage",
       "a reader does not go through the whole product in order",
       "its readers do nothing with it, or not the same, that the library could do",
       "a reader needs the product itself, too",
       "what is added, or the result, has a dtype that the library does not take there",
-      "what is added is computed after the product, which cannot wait",
-  };
-  static_assert(std::size(kTexts) == static_cast<size_t>(EpilogueRefusal::too_late) + 1);
-  return kTexts[static_cast<size_t>(refusal)];
+      "what is added is computed after the product, which cannot wait");
+  return kTexts[refusal];
 }
 
 std::vector<EpilogueNote> take_epilogues(const Graph& graph, FusedGraph& fused,
