@@ -10,7 +10,7 @@ endif()
 # An object is of a file (src/api/x.cc.o) or of a folder (unity_src.api_cxx.cxx.o).
 set(api_objects "$<FILTER:$<TARGET_OBJECTS:ridgeline_core>,INCLUDE,src.api[/_]>")
 set(exports ${PROJECT_SOURCE_DIR}/cmake/library_exports.txt)
-add_library(ridgeline_shared SHARED ${api_objects})
+add_library(ridgeline_shared SHARED ${api_objects} ${for_older_glibc})
 set_target_properties(ridgeline_shared PROPERTIES LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION}
   SOVERSION ${PROJECT_VERSION_MAJOR} EXPORT_NAME ridgeline LINK_DEPENDS ${exports})
 target_link_libraries(ridgeline_shared PRIVATE $<BUILD_INTERFACE:ridgeline_core>)

@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <random>
 #include <tuple>
 #include <utility>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/processors.h"
+#include "base/random.h"
 #include "measure/child_study.h"
 
 namespace ridgeline {
@@ -230,14 +230,14 @@ Interleaved interleave(const Command& base, const Command& next, const Interleav
 
   const std::vector<int> processors = allowed_processors();
   const int threads = threads_of(result.rows);
-  std::mt19937 coin{std::random_device{}()};
+  NormalRandom coin(static_cast<uint64_t>(monotonic_ns()), "which program is first");
   const auto unchecked = [](Command command) {
     command.emplace_back("--no-verify");
     return command;
   };
   const auto measure = [&](int index, const std::vector<bool>& settled,
                            std::vector<PairedRow>& rows) {
-    Round::Setting setting{.base_first = coin() % 2 == 0};
+    Round::Setting setting{.base_first = coin.next_bits() % 2 == 0};
     if (threads > 0) setting.processors = some_processors(processors, threads, index);
     Round round(unchecked(base), unchecked(next), setting, options);
     round.for_each_measurement([&](Round& both, size_t row) {

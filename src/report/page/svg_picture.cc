@@ -24,6 +24,12 @@ std::string hover(const ChartPoint* point, const SvgFrame& frame) {
                            : fmt::format(" class=\"p\" data-text=\"{}\"", html_escape(point->text));
 }
 
+// Not std::hypot, for which programs built with glibc 2.35 need that version.
+double length_of(const SvgBox& line) {
+  const double width = line.x2 - line.x1, height = line.y2 - line.y1;
+  return std::sqrt(width * width + height * height);
+}
+
 }  // namespace
 
 double svg_text_width(std::string_view text) {
@@ -260,7 +266,7 @@ void SvgPicture::label(double x, double y, const std::string& text, const SvgBox
 
 void SvgPicture::keep_clear_along(double x1, double y1, double x2, double y2) {
   constexpr double kStep = 4, kReach = 1.5;
-  const int steps = std::max(1, static_cast<int>(std::hypot(x2 - x1, y2 - y1) / kStep));
+  const int steps = std::max(1, static_cast<int>(length_of({x1, y1, x2, y2}) / kStep));
   for (int i = 0; i <= steps; ++i) {
     const double x = x1 + (x2 - x1) * i / steps, y = y1 + (y2 - y1) * i / steps;
     taken_.push_back(SvgBox::around(x, y, kReach));
@@ -270,7 +276,7 @@ void SvgPicture::keep_clear_along(double x1, double y1, double x2, double y2) {
 void SvgPicture::label_along(const SvgBox& line, const std::string& text, bool at_end,
                              const SvgBox& within) {
   constexpr double kReach = 3.5;  // half of the height of letters
-  const double length = std::hypot(line.x2 - line.x1, line.y2 - line.y1);
+  const double length = length_of(line);
   const double width = svg_text_width(text) * 11 / 12;
   if (!(length > 0) || width + 12 > length) return;
   const double along_x = (line.x2 - line.x1) / length, along_y = (line.y2 - line.y1) / length;

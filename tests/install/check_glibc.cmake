@@ -1,0 +1,23 @@
+# Fails if one of FILES needs a C library newer than glibc 2.34, that of RHEL 9; Ubuntu 22.04 has 2.35. Headers newer than
+# Debian 12's name newer functions, so a build there is not held to this.
+# cmake "-DFILES=build/release/ridgeline;build/release/libridgeline.so" -P check_glibc.cmake
+cmake_minimum_required(VERSION 3.25)
+execute_process(COMMAND getconf GNU_LIBC_VERSION OUTPUT_VARIABLE built_with COMMAND_ERROR_IS_FATAL ANY)
+string(REGEX MATCH "[0-9.]+" built_with "${built_with}")
+if(built_with VERSION_GREATER 2.36)
+  message("SKIPPED: built with glibc ${built_with}")
+  return()
+endif()
+foreach(file ${FILES})
+  execute_process(COMMAND objdump -T ${file} OUTPUT_VARIABLE symbols COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX MATCHALL "GLIBC_[0-9.]+\\) [^\n]+" needed "${symbols}")
+  if(NOT needed)
+    message(FATAL_ERROR "${file} needs no symbol of glibc, or objdump prints another form")
+  endif()
+  foreach(symbol ${needed})
+    string(REGEX MATCH "[0-9.]+" version "${symbol}")
+    if(version VERSION_GREATER 2.34)
+      message(FATAL_ERROR "${file} needs ${symbol}")
+    endif()
+  endforeach()
+endforeach()
