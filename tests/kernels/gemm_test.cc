@@ -329,7 +329,6 @@ TEST(Gemm, ErrorsAreNoLargerThanThoseOfAPlainLoopInFp32) {
   }
 }
 
-// Edges of panels (32), of stretches of the depth (1024) and of blocks (256), in all layouts.
 // Instruction sets that multiply bf16 themselves.
 std::vector<Isa> isas_of_bf16() {
   std::vector<Isa> isas;
@@ -338,10 +337,17 @@ std::vector<Isa> isas_of_bf16() {
   return isas;
 }
 
+// Edges of panels (32), of stretches of the depth (2048) and of blocks (128), in all layouts; rows
+// of whole panels and whole steps are read in place.
 TEST(Gemm, TilesOfBf16GiveSumsInFp32AtEveryEdge) {
   if (isas_of_bf16().empty()) GTEST_SKIP() << "this machine multiplies no bf16";
   std::mt19937_64 random(17);
-  for (auto [m, n, k] : {std::array{31, 33, 1}, {32, 64, 32}, {257, 40, 1025}, {16, 300, 2081}})
+  for (auto [m, n, k] : {std::array{31, 33, 1},
+                         {32, 64, 32},
+                         {257, 40, 1025},
+                         {16, 300, 2081},
+                         {160, 70, 2112},
+                         {64, 33, 2060}})
     for (int layouts = 0; layouts < 4; ++layouts) {
       const auto draw = [&](int64_t count) {
         std::vector<uint16_t> values(static_cast<size_t>(count));
@@ -350,14 +356,15 @@ TEST(Gemm, TilesOfBf16GiveSumsInFp32AtEveryEdge) {
           value = float_to_bf16(static_cast<float>(static_cast<int>(random() % 17) - 8));
         return values;
       };
-      const std::vector<uint16_t> a = draw(int64_t{m} * k), b = draw(int64_t{k} * n);
+      const int64_t a_step = k + 7;  // rows with a gap between them
+      const std::vector<uint16_t> a = draw(m * a_step), b = draw(int64_t{k} * n);
       const bool a_by_columns = layouts % 2 != 0, b_by_columns = layouts / 2 != 0;
       const Gemm product = {.m = m,
                             .n = n,
                             .k = k,
                             .a = {.data = a.data(),
                                   .dtype = DType::bf16,
-                                  .row_step = a_by_columns ? 1 : k,
+                                  .row_step = a_by_columns ? 1 : a_step,
                                   .column_step = a_by_columns ? m : 1},
                             .b = {.data = b.data(),
                                   .dtype = DType::bf16,

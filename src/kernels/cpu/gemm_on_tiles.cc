@@ -11,8 +11,8 @@ namespace {
 
 constexpr int64_t kStepElements = kTileLines * kTileLines;  // of a panel, per step of the depth
 // Steps of a stretch of the depth, and panels of a block on each side: a block of both operands is
-// read many times, and with its sums takes at most half of an L2 cache of 2 MiB.
-constexpr int64_t kMostSteps = 32, kMostPanels = 8;
+// read many times, and takes at most half of an L2 cache of 2 MiB.
+constexpr int64_t kMostSteps = 64, kMostPanels = 4;
 constexpr int64_t kPackedElements = int64_t{1} << 23;  // of each operand, packed for all threads
 // The bound for the right operand with AVX512-BF16: with few rows its panels are read only a few
 // times, so the cost of fetching them from farther caches counts.
@@ -31,6 +31,10 @@ struct TileSide {
   void (*pack_lines)(const TileLines& lines);
 
   int64_t panels() const { return divide_up(lines, kTileLines); }
+  // Whether lines can be read in place: packing would only copy them.
+  bool is_packed(int64_t depth) const {
+    return depth_step == 1 && lines % kTileLines == 0 && depth % kTileLines == 0 && depth > 0;
+  }
   Part lines_of(Part panels) const {
     const int64_t begin = panels.begin * kTileLines;
     return {begin, std::min(panels.size * kTileLines, lines - begin)};
@@ -47,7 +51,8 @@ struct TileSide {
   }
 };
 
-// All threads pack a chunk of each operand, then all multiply blocks.
+// All threads pack a chunk of each operand, then all multiply blocks. Each thread packs the columns
+// that it multiplies: a line that many other cores have read takes long to write again.
 class ProductOnTiles {
  public:
   ProductOnTiles(const Gemm& product, Isa isa, ThreadPool* pool)
@@ -59,7 +64,8 @@ class ProductOnTiles {
         columns_{product.b, product.n, product.b.column_step, product.b.row_step,
                  kernels_.pack_columns},
         steps_(std::max<int64_t>(1, divide_up(product.k, kTileLines))),
-        stretches_(divide_up(steps_, kMostSteps)) {}
+        stretches_(divide_up(steps_, kMostSteps)),
+        rows_in_place_(rows_.is_packed(product.k)) {}
 
   void run() const {
     const auto chunks = [&](const TileSide& side, int64_t elements) {
@@ -71,7 +77,8 @@ class ProductOnTiles {
       for (int64_t c = 0; c < column_chunks; ++c) {
         const Part rows = part_of(rows_.panels(), r, row_chunks);
         const Part columns = part_of(columns_.panels(), c, column_chunks);
-        const Packed a{elements_of(packed_rows, rows.size * steps_ * kStepElements), rows};
+        const int64_t packed = rows_in_place_ ? 0 : rows.size * steps_ * kStepElements;
+        const Packed a{elements_of(packed_rows, packed), rows};
         const Packed b{elements_of(packed_columns, columns.size * steps_ * kStepElements), columns};
         pack(a, c == 0, b);
         multiply(a, b);
@@ -88,6 +95,15 @@ class ProductOnTiles {
     }
   };
 
+  TilePanels row_panels(const Packed& a, Part steps, int64_t panel) const {
+    if (!rows_in_place_)
+      return {a.at(steps, panel), steps.size * kStepElements, kTileLines, kStepElements};
+    const int64_t panel_step = kTileLines * rows_.line_step;
+    return {static_cast<const uint16_t*>(rows_.operand.data) +
+                (a.panels.begin + panel) * panel_step + steps.begin * kTileLines,
+            panel_step, rows_.line_step, kTileLines};
+  }
+
   Part steps_of(int64_t stretch) const { return part_of(steps_, stretch, stretches_); }
   Part depth_of(Part steps) const {
     const int64_t begin = steps.begin * kTileLines;
@@ -95,7 +111,7 @@ class ProductOnTiles {
   }
 
   void pack(const Packed& a, bool a_is_new, const Packed& b) const {
-    const int64_t a_items = a_is_new ? a.panels.size : 0;
+    const int64_t a_items = a_is_new && !rows_in_place_ ? a.panels.size : 0;
     for_each_item(pool_, (a_items + b.panels.size) * stretches_, [&](int64_t item) {
       const Part steps = steps_of(item % stretches_);
       const int64_t index = item / stretches_;
@@ -132,15 +148,15 @@ class ProductOnTiles {
     const Blocks blocks = cut(a.panels.size, b.panels.size);
     const int64_t size = info(product_.c.dtype).size;
     for_each_item(pool_, blocks.rows * blocks.columns, [&](int64_t item) {
-      const Part rows = part_of(a.panels.size, item / blocks.columns, blocks.rows);
-      const Part columns = part_of(b.panels.size, item % blocks.columns, blocks.columns);
+      const Part rows = part_of(a.panels.size, item % blocks.rows, blocks.rows);
+      const Part columns = part_of(b.panels.size, item / blocks.rows, blocks.columns);
       const Part to_rows = rows_.lines_of({a.panels.begin + rows.begin, rows.size});
       const Part to_columns = columns_.lines_of({b.panels.begin + columns.begin, columns.size});
       float* sums = tile_sums.at_least(rows.size * columns.size * kStepElements);
       for (int64_t stretch = 0; stretch < stretches_; ++stretch) {
         const Part steps = steps_of(stretch);
         const int64_t offset = to_rows.begin * product_.c.row_step + to_columns.begin;
-        kernels_.multiply({.a = a.at(steps, rows.begin),
+        kernels_.multiply({.a = row_panels(a, steps, rows.begin),
                            .b = b.at(steps, columns.begin),
                            .a_panels = rows.size,
                            .b_panels = columns.size,
@@ -163,6 +179,7 @@ class ProductOnTiles {
   const int64_t packed_columns_;
   const TileSide rows_, columns_;
   const int64_t steps_, stretches_;
+  const bool rows_in_place_;
 };
 
 }  // namespace

@@ -61,7 +61,8 @@ RIDGELINE_WITH_UNITS void multiply_panels(const TileBlock& block) {
     const int64_t rows = block.rows - i * kBlock;
     float* sums = block.sums + (at_once ? 0 : i * block.b_panels * kPairSums);
     for (int64_t j = 0; j < block.b_panels; ++j)
-      Unit::multiply({.a = {block.a + i * block.steps * kStep, 64, kStep * 2},
+      Unit::multiply({.a = {block.a.data + i * block.a.panel_step, block.a.line_step * 2,
+                            block.a.depth_step * 2},
                       .b = {block.b + j * block.steps * kStep, 64, kTile * 2},
                       .c = {sums + j * kPairSums, kBlock * 4},
                       .steps = block.steps,

@@ -51,9 +51,17 @@ struct TileLines {
   uint16_t* to;  // panel by panel, and in each step by step
 };
 
+// Panels of rows, packed or in place in a matrix that is contiguous along the depth: elements
+// between panels, between lines of a panel, and between steps of the depth.
+struct TilePanels {
+  const uint16_t* data;
+  int64_t panel_step, line_step, depth_step;
+};
+
 // sums (+)= a b for panels of one stretch of the depth, and where the sums go.
 struct TileBlock {
-  const uint16_t *a, *b;  // packed
+  TilePanels a;
+  const uint16_t* b;  // packed
   int64_t a_panels, b_panels, steps;
   // kTileLines x kTileLines for each pair of panels, those of b fastest; only for one panel of a if
   // begins and ends are both set.
