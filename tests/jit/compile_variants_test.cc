@@ -31,8 +31,8 @@ bool needs_hopper(const CudaKernel& kernel) {
     return constant.first == "CLUSTER" && constant.second != "0";
   };
   return kernel.file.find("warpgroups") != std::string::npos || kernel.file == "few_rows.cu" ||
-         kernel.file == "flash_seen.cu" || kernel.file == "product_update.cu" ||
-         std::ranges::any_of(kernel.constants, is_cluster);
+         kernel.file == "flash_seen.cu" || kernel.file == "flash_forward_begin.cu" ||
+         kernel.file == "product_update.cu" || std::ranges::any_of(kernel.constants, is_cluster);
 }
 
 // The portable kernels, which every arch compiles, in the same order for each; then its own.

@@ -56,14 +56,13 @@ TEST(FlashTiles, FitTheDeviceAndUseWarpgroupsOnlyWhereTheyWork) {
   EXPECT_GT(with_warpgroups, 10);
 }
 
-// What staying brings makes up for a tenth of idle time, not for more.
-TEST(FlashTiles, BlocksStayOnlyWhereNoMultiprocessorWaitsLong) {
+TEST(FlashTiles, BlocksPersistWhereNoMultiprocessorWaitsLong) {
   CudaFacts device;
   device.compute_capability = 90;
   device.shared_bytes_per_block = 227 << 10;
   device.multiprocessors = 132;
-  const auto persistent = [&](int64_t heads, int64_t length, int mask) {
-    const FlashShape shape{.width = 128,
+  const auto persistent = [&](int width, int64_t heads, int64_t length, int mask) {
+    const FlashShape shape{.width = width,
                            .queries = length,
                            .keys = length,
                            .heads = heads,
@@ -71,13 +70,33 @@ TEST(FlashTiles, BlocksStayOnlyWhereNoMultiprocessorWaitsLong) {
                            .mask = mask};
     return forward_tiles(shape, device)[0].persistent;
   };
-  EXPECT_TRUE(persistent(256, 1024, 0)) << "2048 tiles";
-  EXPECT_TRUE(persistent(256, 1024, 1)) << "1024 pairs";
-  EXPECT_TRUE(persistent(66, 512, 1)) << "132 pairs";
-  EXPECT_FALSE(persistent(70, 512, 1)) << "140 pairs: two rounds, and nearly all have only one";
-  EXPECT_FALSE(persistent(35, 512, 0)) << "140 tiles";
-  EXPECT_FALSE(persistent(256, 16384, 1)) << "long ones are given to whoever is free";
-  EXPECT_TRUE(persistent(256, 16384, 0)) << "of one length";
+  EXPECT_TRUE(persistent(128, 256, 1024, 0)) << "2048 tiles";
+  EXPECT_FALSE(persistent(128, 35, 512, 0)) << "140 tiles: in two rounds, and most have only one";
+  EXPECT_FALSE(persistent(128, 256, 16384, 0)) << "long";
+  EXPECT_TRUE(persistent(64, 256, 16384, 0)) << "long, but narrow";
+  EXPECT_TRUE(persistent(256, 132, 16384, 0)) << "long, but wide";
+  EXPECT_TRUE(persistent(128, 256, 512, 1)) << "1024 tiles, drawn";
+  EXPECT_FALSE(persistent(128, 66, 512, 1)) << "264 tiles, two for each";
+  EXPECT_TRUE(persistent(128, 256, 16384, 1)) << "long, but drawn";
+  EXPECT_FALSE(persistent(256, 256, 4096, 1)) << "wide";
+  EXPECT_TRUE(persistent(256, 256, 1024, 1)) << "wide, but short";
+}
+
+// Tall tiles pay off from shorter lengths on where blocks draw them.
+TEST(FlashTiles, MaskedNarrowHeadsGetTallTilesByLengthAndNumber) {
+  CudaFacts device;
+  device.compute_capability = 90;
+  device.shared_bytes_per_block = 227 << 10;
+  device.multiprocessors = 132;
+  const auto rows = [&](int64_t heads, int64_t length) {
+    const FlashShape shape{
+        .queries = length, .keys = length, .heads = heads, .key_heads = heads, .mask = 1};
+    return forward_tiles(shape, device)[0].rows;
+  };
+  EXPECT_EQ(rows(256, 1280), 64);
+  EXPECT_EQ(rows(256, 1536), 192);
+  EXPECT_EQ(rows(32, 1536), 64) << "256 tiles, no more than two for each multiprocessor";
+  EXPECT_EQ(rows(32, 2048), 192);
 }
 
 TEST(FlashTiles, ShortSequencesComeFirstInStepsThatFitThem) {
@@ -85,7 +104,7 @@ TEST(FlashTiles, ShortSequencesComeFirstInStepsThatFitThem) {
   device.compute_capability = 90;
   device.shared_bytes_per_block = 227 << 10;
   device.multiprocessors = 132;
-  // Keys of a step, or 0 where results do not leave from registers.
+  // Keys of a step, or 0 where results are not stored directly from registers.
   const auto step = [&](int width, int64_t heads, int64_t length, int mask = 0) {
     const FlashShape shape{.width = width,
                            .queries = length,
@@ -103,9 +122,9 @@ TEST(FlashTiles, ShortSequencesComeFirstInStepsThatFitThem) {
   EXPECT_EQ(step(208, 128, 222), 80);
   EXPECT_EQ(step(256, 128, 1024), 80);
   EXPECT_EQ(step(256, 128, 1024, 1), 80);
-  EXPECT_EQ(step(256, 128, 4096), 0) << "long";
-  EXPECT_EQ(step(128, 256, 1024), 0) << "long";
-  EXPECT_EQ(step(128, 256, 257, 1), 0) << "masked";
+  EXPECT_EQ(step(128, 256, 1024), 128) << "long";
+  EXPECT_EQ(step(96, 256, 1024), 0) << "long, and slower so";
+  EXPECT_EQ(step(128, 1024, 512, 1), 128) << "masked";
   EXPECT_EQ(step(64, 1536, 197), 0) << "small tiles are as fast";
   EXPECT_EQ(step(128, 8, 257), 0) << "a tile for each block";
   EXPECT_EQ(step(128, 256, 64), 0) << "half a tile";

@@ -64,6 +64,7 @@ struct FlashForwardParams {
   int mask_first, mask_last;  // query q sees the keys [q + first, q + last)
   FlashOperand operands[kMaxFlashOperands];
   const VisibleRange* visible_keys;  // by group of queries, if VISIBLE_AXES is defined
+  unsigned* next_tile;               // the counter from which persistent blocks draw tiles
 };
 
 // Attention over a cache; see cached_attention.cuh.

@@ -71,21 +71,27 @@ struct BlockTile {
 
   __device__ BlockTile(int its_tile, int its_batch, int its_head) : tile(its_tile), batch(its_batch), head(its_head) {}
 
-  // The host guarantees that tiles * heads_at_once fits 32 bits: 64-bit division is slow.
+  // The block's own.
   __device__ BlockTile(unsigned tiles, unsigned heads, unsigned batches, unsigned heads_at_once, bool last_tile_first) {
     // Volatile: every BlockTile reads the block index again, so that a kernel can recompute its place instead of
     // keeping it in registers, which are scarcer than instructions.
     unsigned x, y, z;
     asm volatile("mov.u32 %0, %%ctaid.x; mov.u32 %1, %%ctaid.y; mov.u32 %2, %%ctaid.z;" : "=r"(x), "=r"(y), "=r"(z));
-    if (!GROUPED) {
+    if (GROUPED)
+      *this = BlockTile(x, tiles, heads, batches, heads_at_once, last_tile_first);
+    else
       tile = x, head = y, batch = z;
-      return;
-    }
-    const unsigned first = x / (tiles * heads_at_once) * heads_at_once;
+  }
+
+  // Tile `place` of all: those of `heads_at_once` heads, one tile of each in turn, then those of the next heads. The
+  // host guarantees that tiles * heads_at_once fits 32 bits: 64-bit division is slow.
+  __device__ BlockTile(unsigned place, unsigned tiles, unsigned heads, unsigned batches, unsigned heads_at_once,
+                       bool last_tile_first) {
+    const unsigned first = place / (tiles * heads_at_once) * heads_at_once;
     const unsigned size = min(heads_at_once, heads * batches - first);
-    const unsigned place = x - tiles * first;
-    const unsigned number = first + place % size;
-    tile = int(place / size);
+    const unsigned within = place - tiles * first;
+    const unsigned number = first + within % size;
+    tile = int(within / size);
     if (last_tile_first) tile = int(tiles) - 1 - tile;
     batch = int(number / heads);
     head = int(number % heads);
@@ -289,6 +295,7 @@ __device__ __forceinline__ void mask_scores(Accumulator (&scores)[kM][kTiles], i
     for (int i = 0; i < 2; ++i) {
       const Span span = span_of(row + 16 * m + lane() / 4 + 8 * i);
       const int mine = column + 2 * (lane() % 4);
+      __builtin_assume(mine >= 0);  // so that a span that begins at 0 takes one comparison per score
       const int first = span.first - mine, last = span.last - mine;
 #pragma unroll
       for (int n = 0; n < kTiles; ++n)

@@ -31,6 +31,14 @@ bool is_skipping(const FlashPlan& plan, const ForwardTile& tile) {
   return tile.kernel != ForwardKernel::portable && plan.skips();
 }
 
+CudaLaunch begin_launch(const FlashForwardParams& params) {
+  CudaLaunch launch;
+  launch.kernel = {"flash_forward_begin.cu", "flash_forward_begin"};
+  launch.threads = 1;
+  launch.set_params(params);
+  return launch;
+}
+
 // `loaded`: queries, keys and values.
 CudaLaunch forward_launch(const FlashPlan& plan, const ForwardTile& tile,
                           std::span<const TensorView, 3> loaded, FlashForwardParams params) {
@@ -58,12 +66,15 @@ CudaLaunch forward_launch(const FlashPlan& plan, const ForwardTile& tile,
 struct ForwardScratch {
   FlashPlanes planes;
   VisibleRange* visible_keys;
+  unsigned* next_tile;
   Bytes bytes;
 
   ForwardScratch(void* memory, const FlashShape& shape, const AttentionSpec& spec, const Shape& q,
                  const Shape& k) {
     ScratchParts scratch(memory);
     visible_keys = scratch.take<VisibleRange>(visible_range_count(spec, q, k, q[2]));
+    const bool is_masked = spec.mask.causal || spec.mask.window > 0;
+    next_tile = scratch.take<unsigned>(is_masked && shape.planes() == 0 ? 1 : 0);
     if (shape.planes() > 0)
       for (const Shape& tensor : {q, k, k}) planes.reserve(scratch, shape, tensor);
     bytes = scratch.used();
@@ -109,13 +120,15 @@ std::vector<CudaLaunch> plan_attention(const CudaCall& call) {
                                      .mask_first = plan.mask_first,
                                      .mask_last = plan.mask_last,
                                      .operands = {},
-                                     .visible_keys = scratch.visible_keys};
+                                     .visible_keys = scratch.visible_keys,
+                                     .next_tile = scratch.next_tile};
   const std::vector<ForwardTile> tiles = forward_tiles(plan.shape, call.device);
   const auto candidate = [&](size_t i) {
     std::vector<CudaLaunch> launches;
     if (split) launches.push_back(plan.planes_launch(planes, loaded));
     if (is_skipping(plan, tiles[i]))
       launches.push_back(plan.seen_launch(false, scratch.visible_keys));
+    if (tiles[i].draws(plan.shape)) launches.push_back(begin_launch(params));
     launches.push_back(forward_launch(plan, tiles[i], loaded, params));
     return launches;
   };

@@ -32,48 +32,72 @@ using KeyRows = Panels<kKeys, kHeadDim>;
 using QueryRing = TileRing<QueryRows, QUERY_STAGES>;
 using KeyRing = TileRing<KeyRows, STAGES>;
 
+// Tiles differ in length with a mask, so persistent blocks then draw them from a counter, the longest first, instead of
+// taking every gridDim.x-th. The producer thread draws, and passes the numbers of the tiles to the consumers.
+constexpr bool kDraws = kPersistent && kMasked;
+struct TileNumber {
+  static constexpr int kBytes = 16;
+  unsigned address;
+
+  __device__ __forceinline__ void store(unsigned number) const {
+    asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(number) : "memory");
+  }
+  __device__ __forceinline__ unsigned load() const {
+    unsigned number;
+    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(number) : "r"(address) : "memory");
+    return number;
+  }
+};
+using NumberRing = TileRing<TileNumber, 2, true>;
+
 // The tiles of queries that a block processes: one, or several in turn if the block is persistent, so that the loads of
-// a tile overlap with the end of the tile before it. With a mask, tiles differ in length and are taken in pairs of a
-// long and a short one.
+// a tile overlap with the end of the tile before it.
+template <bool kProducer>
 struct Tiles {
   const FlashForwardParams& p;
-  unsigned unit = blockIdx.x;  // a tile or a pair
-  bool is_second = false;      // the second tile of a pair
+  const NumberRing numbers;
   int round = 0;
-
-  __device__ __forceinline__ explicit Tiles(const FlashForwardParams& params) : p(params) {}
-  __device__ __forceinline__ unsigned units_of_head() const {
-    return kMasked ? (p.query_tiles + 1) / 2 : p.query_tiles;
-  }
-  // The unit's index within its head, shifted by one from head to head. Without the shift, a grid whose size is a
-  // multiple of the units per head would give the unpaired middle tiles of all heads to the same blocks.
-  __device__ __forceinline__ unsigned place() const { return (unit + unit / units_of_head()) % units_of_head(); }
+  unsigned number = first();
 
   __device__ __forceinline__ bool more() const {
-    return kPersistent ? unit < units_of_head() * p.heads * p.batches : round == 0;
+    return kPersistent ? number < unsigned(p.query_tiles) * p.heads * p.batches : round == 0;
+  }
+  __device__ __forceinline__ void next() {
+    ++round;
+    number = kDraws ? draw() : number + gridDim.x;
   }
   __device__ __forceinline__ BlockTile block_tile() const {
-    if (!kPersistent) return BlockTile(p.query_tiles, p.heads, p.batches, p.heads_at_once, kMasked);
-    const unsigned head = unit / units_of_head(), heads = p.heads;
-    const int tile = int(place());
-    BlockTile own(kMasked && !is_second ? p.query_tiles - 1 - tile : tile, int(head / heads), int(head % heads));
+    if constexpr (!kPersistent) return BlockTile(p.query_tiles, p.heads, p.batches, p.heads_at_once, kMasked);
+    const unsigned tiles = p.query_tiles, heads = p.heads, head = number / tiles;
+    BlockTile own = kDraws ? BlockTile(number, tiles, heads, p.batches, p.heads_at_once, true)
+                           : BlockTile(int(number % tiles), int(head / heads), int(head % heads));
     // Otherwise the compiler divides again in every step: 8 % of a causal forward pass.
     asm volatile("" : "+r"(own.tile), "+r"(own.batch), "+r"(own.head));
     return own;
   }
-  __device__ __forceinline__ void next() {
-    ++round;
-    is_second = kMasked && !is_second && 2 * int(place()) + 1 < p.query_tiles;  // the middle tile is unpaired
-    if (!is_second) unit += gridDim.x;
+
+ private:
+  __device__ __forceinline__ unsigned first() const { return kDraws ? draw() : blockIdx.x; }
+  __device__ __forceinline__ unsigned draw() const {
+    if constexpr (kProducer) {
+      const unsigned drawn = atomicAdd(p.next_tile, 1u);
+      numbers.acquire_empty(round).store(drawn);
+      numbers.commit_full(round);
+      return drawn;
+    } else {
+      const unsigned drawn = numbers.wait_full(round).load();
+      numbers.release(round);
+      return drawn;
+    }
   }
 };
 
 // The producer thread: copies the queries, keys and values of all tiles in the order in which they are read.
 __device__ __forceinline__ void load_tiles(const FlashForwardParams& p, const Visible& visible, QueryRing query_ring,
-                                           KeyRing key_ring, KeyRing value_ring) {
+                                           KeyRing key_ring, KeyRing value_ring, NumberRing numbers) {
   const unsigned long long once = evict_first(), often = evict_last();
   int before = 0;  // steps of earlier tiles
-  for (Tiles tiles(p); tiles.more(); tiles.next()) {
+  for (Tiles<true> tiles{p, numbers}; tiles.more(); tiles.next()) {
     const BlockTile own = tiles.block_tile();
     const KeySteps<kKeys> steps(visible, own.tile * kRows, kRows, visible_keys<kRows>(p, own));
     const auto load_keys = [&](const KeyRing& ring, const TensorMap& map, int step) {
@@ -97,13 +121,16 @@ __device__ __forceinline__ void load_tiles(const FlashForwardParams& p, const Vi
 extern "C" __global__ void __launch_bounds__(kThreads, 1)
 flash_forward_warpgroups(const __grid_constant__ FlashForwardParams p) {
   wait_for_earlier_kernels();
-  const unsigned barriers = shared_address() + QueryRing::kTileBytes + 2 * KeyRing::kTileBytes;
+  const unsigned barriers = shared_address() + QueryRing::kTileBytes + 2 * KeyRing::kTileBytes +
+                            (kDraws ? NumberRing::kTileBytes : 0);
   const QueryRing query_ring{shared_address(), barriers};
   const auto key_ring = ring_after<KeyRing>(query_ring), value_ring = ring_after<KeyRing>(key_ring);
+  const auto numbers = ring_after<NumberRing>(value_ring);
   if (threadIdx.x == 0) {
     query_ring.set_up(1, 4 * kWarpgroups);
     key_ring.set_up(1, 4 * kWarpgroups);
     value_ring.set_up(1, 4 * kWarpgroups);
+    if (kDraws) numbers.set_up(1, 4 * kWarpgroups);
     fence_barrier_init();
   }
   __syncthreads();
@@ -112,7 +139,7 @@ flash_forward_warpgroups(const __grid_constant__ FlashForwardParams p) {
 
   if (warpgroup == kWarpgroups) {
     decrease_registers<kProducerRegisters>();
-    if (threadIdx.x == kWarpgroups * kWarpgroup) load_tiles(p, visible, query_ring, key_ring, value_ring);
+    if (threadIdx.x == kWarpgroups * kWarpgroup) load_tiles(p, visible, query_ring, key_ring, value_ring, numbers);
     return;
   }
 
@@ -129,7 +156,7 @@ flash_forward_warpgroups(const __grid_constant__ FlashForwardParams p) {
   const auto start_first_scores = [&](int round) {
     mine.multiply_keys(query_ring.wait_full(round), first_row, key_ring.wait_full(before));
   };
-  for (Tiles tiles(p); tiles.more();) {
+  for (Tiles<false> tiles{p, numbers}; tiles.more();) {
     const int round = tiles.round;
     const BlockTile own = tiles.block_tile();
     const int first_query = own.tile * kRows;

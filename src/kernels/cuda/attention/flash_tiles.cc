@@ -187,28 +187,39 @@ bool serves_warpgroups(const FlashShape& shape, const CudaFacts& device) {
 
 // With heads of 64, large tiles leave much idle at both ends of a tile, and with a mask along the
 // diagonal; from these lengths on they pay off.
-constexpr int64_t kLongKeys = 1024, kLongMaskedKeys = 2048;
+constexpr int64_t kLongKeys = 1024, kLongPersistentKeys = 1408, kLongMaskedKeys = 2048;
 
-// Persistent blocks process one tile after the other, with a mask one pair of tiles. The next tile
-// is loaded ahead, but the assignment is static, so tiles must divide evenly among the
-// multiprocessors: at most 10 % of their turns are idle.
-bool divide_evenly(const FlashShape& shape, const CudaFacts& device, int rows) {
-  const int64_t tiles = divide_up(shape.queries, rows);
-  const int64_t units = (shape.mask != 0 ? divide_up(tiles, 2) : tiles) * shape.heads;
-  const int64_t places = divide_up(units, device.multiprocessors) * device.multiprocessors;
-  return 10 * units >= 9 * places;
+int64_t tile_count(const FlashShape& shape, int rows) {
+  return divide_up(shape.queries, rows) * shape.heads;
 }
 
-// Whether blocks are persistent. With a mask, tiles differ in length: long ones are better
-// scheduled dynamically, and so are all those of heads of 64, whose three warpgroups have few
-// registers. Wide heads leave no room for the next tile's queries.
+// Whether tiles divide evenly among the multiprocessors: at most 10 % of their turns are idle.
+bool divide_evenly(const FlashShape& shape, const CudaFacts& device, int rows) {
+  const int64_t tiles = tile_count(shape, rows);
+  const int64_t places = divide_up(tiles, device.multiprocessors) * device.multiprocessors;
+  return 10 * tiles >= 9 * places;
+}
+
+// Whether blocks are persistent: they process one tile after the other, and load the next one
+// ahead. With a mask they draw tiles from a counter, which pays off from the third tile on. Without
+// a mask each takes its share, which must be even; long tiles of heads of 80 to 128 are better
+// scheduled by the hardware.
 bool blocks_persist(const FlashShape& shape, const CudaFacts& device, int rows) {
+  const int width = shape.head_dim();
+  if (width > 128 && (width <= 192 || shape.function)) return false;
+  if (shape.mask != 0) {
+    constexpr int64_t kShortWide = 1024;
+    return tile_count(shape, rows) > 2 * device.multiprocessors &&
+           (width <= 128 || shape.keys <= kShortWide);
+  }
   constexpr int64_t kTooLong = 8192;
-  if (shape.head_dim() > 128 || (shape.mask != 0 && shape.head_dim() <= 64)) return false;
-  return (shape.mask == 0 || shape.keys < kTooLong) && divide_evenly(shape, device, rows);
+  const bool is_medium = width > 64 && width <= 128;
+  return divide_evenly(shape, device, rows) && !(is_medium && shape.keys >= kTooLong);
 }
 
 std::vector<ForwardTile> forward_warpgroup_tiles(const FlashShape& shape, const CudaFacts& device) {
+  const int width = shape.head_dim();
+  const bool gains_directly = width > 64 ? width > 96 : shape.mask != 0;
   const auto large = [&](int rows, int keys, int stages) {
     const bool persistent = blocks_persist(shape, device, rows);
     return ForwardTile{.rows = rows,
@@ -217,8 +228,9 @@ std::vector<ForwardTile> forward_warpgroup_tiles(const FlashShape& shape, const 
                        .stages = stages,
                        .blocks = 1,
                        .kernel = ForwardKernel::warpgroups,
-                       .query_stages = persistent ? 2 : 1,
-                       .persistent = persistent};
+                       .query_stages = persistent && width <= 128 ? 2 : 1,
+                       .persistent = persistent,
+                       .direct = persistent && gains_directly};
   };
   const auto small = [](int blocks) {
     return ForwardTile{.rows = 64,
@@ -228,30 +240,29 @@ std::vector<ForwardTile> forward_warpgroup_tiles(const FlashShape& shape, const 
                        .blocks = blocks,
                        .kernel = ForwardKernel::warpgroups_short};
   };
-  const int width = shape.head_dim();
   if (width > 128 && shape.function) return {large(128, 64, 2)};
   if (width > 192) return {large(128, 80, 2)};
   if (width > 128) return {large(128, 96, 2)};
   if (width > 64) return {large(128, 128, 2), small(2)};
   if (shape.function) return {small(2)};  // it needs registers
-  if (shape.keys >= (shape.mask != 0 ? kLongMaskedKeys : kLongKeys))
-    return {large(192, 128, 3), small(4)};
-  return {small(4), large(192, 128, 3)};
+  const ForwardTile tall = large(192, 128, shape.mask != 0 ? 2 : 3);
+  const int64_t long_keys = shape.mask == 0   ? kLongKeys
+                            : tall.persistent ? kLongPersistentKeys
+                                              : kLongMaskedKeys;
+  if (shape.keys >= long_keys) return {tall, small(4)};
+  return {small(4), tall};
 }
 
-// For short sequences, where the ends of tiles take a large part of the time: persistent blocks
-// that store results from registers, and steps of keys that fit the length. On an H200 the speedup
-// over the tiles above is 1.75 for 110 keys and heads of 96, 1.25 for 157 of 104, 1.25 for 257 of
-// 128, 1.43 for 145 of 160, and 1.08 for 222 of 208. Wide heads have no other persistent tile, and
-// gain 1.03 with 1024 keys, 1.07 with a mask; heads of 128 gain less than 1.02 there, and lose with
-// 4096.
+// For short sequences without a mask, where the ends of tiles take a large part of the time:
+// persistent blocks that store results from registers, and steps of keys that fit the length. On an
+// H200 the speedup over the tiles above is 1.75 for 110 keys and heads of 96, 1.25 for 157 of 104,
+// 1.25 for 257 of 128, and 1.43 for 145 of 160. Wider heads have such a tile at every length.
 std::optional<ForwardTile> forward_short_tile(const FlashShape& shape, const CudaFacts& device) {
   constexpr int kRows = 128;
+  constexpr int64_t kLongest = 512;
   const int width = shape.head_dim();
-  const bool is_wide = width > 192;
-  if (width <= 64 || shape.function || shape.queries <= kRows / 2 ||
-      shape.keys > (is_wide ? 1024 : 512) || (shape.mask != 0 && !is_wide) ||
-      !divide_evenly(shape, device, kRows))
+  if (width <= 64 || width > 192 || shape.function || shape.mask != 0 ||
+      shape.queries <= kRows / 2 || shape.keys > kLongest || !divide_evenly(shape, device, kRows))
     return std::nullopt;
   const int64_t steps = divide_up(shape.keys, width > 128 ? 80 : 128);
   return ForwardTile{.rows = kRows,
@@ -260,7 +271,7 @@ std::optional<ForwardTile> forward_short_tile(const FlashShape& shape, const Cud
                      .stages = 2,
                      .blocks = 1,
                      .kernel = ForwardKernel::warpgroups,
-                     .query_stages = is_wide ? 1 : 2,  // as many as fit
+                     .query_stages = 2,
                      .persistent = true,
                      .direct = true};
 }
@@ -343,9 +354,12 @@ int64_t FlashShape::row_bytes() const {
 }
 
 int64_t ForwardTile::shared_bytes(const FlashShape& shape) const {
-  if (kernel != ForwardKernel::portable)
+  if (kernel != ForwardKernel::portable) {
+    constexpr int kNumberStages = 2, kNumberBytes = 16;  // of the numbers of tiles
     return 2 * panel_width(shape) * (query_stages * rows + 2 * stages * keys) +
-           (query_stages + 2 * stages) * kBarrierBytes;
+           (query_stages + 2 * stages) * kBarrierBytes +
+           (draws(shape) ? kNumberStages * (kNumberBytes + kBarrierBytes) : 0);
+  }
   return shape.row_bytes() * (rows + 2 * stages * keys);
 }
 

@@ -40,6 +40,8 @@ struct ForwardTile {
   int query_stages = 1;
   bool persistent = false;  // a block processes several tiles in turn
   bool direct = false;      // results are stored directly from registers
+  // With a mask, persistent blocks draw tiles from a counter.
+  bool draws(const FlashShape& shape) const { return persistent && shape.mask != 0; }
   int64_t shared_bytes(const FlashShape& shape) const;
 };
 
