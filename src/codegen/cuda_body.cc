@@ -34,7 +34,7 @@ void CudaBody::emit_row_loads() {
 void CudaBody::emit_row_steps(const std::vector<uint32_t>& computes) {
   for (uint32_t step : computes)
     out_.line("const {} {} = {};", program_.steps[step].type, program_.steps[step].name,
-              expression(kernel_, program_, step, options_));
+              expression(kernel_, program_, step));
 }
 
 // Packs at column c0. What stays in registers is loaded by the first pass that needs it.
@@ -87,7 +87,7 @@ void CudaBody::emit_elements(const ColumnPass& pass, const std::string& fold_pla
     out_.line("const float {0} = kept_{0}[chunk][i];", program_.steps[step].name);
   for (uint32_t step : pass.computes) {
     out_.line("const {} {} = {};", program_.steps[step].type, program_.steps[step].name,
-              expression(kernel_, program_, step, options_));
+              expression(kernel_, program_, step));
     if (program_.steps[step].is_kept)
       out_.line("kept_{0}[chunk][i] = {0};", program_.steps[step].name);
   }
@@ -159,7 +159,7 @@ void CudaBody::emit_pass(const ColumnPass& pass, std::vector<bool>& loaded) {
     std::string total = fold_text(fold);
     if (kernel_.steps[fold].op == Op::mean) total += " * (1.0f / kColumns)";
     out_.line("const float {} = {};", program_.steps[fold].name,
-              rounded(total, kernel_.steps[fold], options_));
+              rounded(total, kernel_.steps[fold]));
   }
   emit_row_steps(pass.row_computes);
 }

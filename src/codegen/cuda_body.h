@@ -14,11 +14,10 @@ namespace ridgeline {
 
 class CudaBody {
  public:
-  CudaBody(const FusedKernel& kernel, const CudaShape& shape, EmitOptions options)
+  CudaBody(const FusedKernel& kernel, const CudaShape& shape)
       : kernel_(kernel),
         shape_(shape),
-        options_(keeping(options, shape)),
-        program_(make_program(kernel, options_)),
+        program_(make_program(kernel, shape.chunks > 0)),
         pairs_(find_interleaving(kernel, program_.walk)),
         folds_rows_(kernel.kind == FusedKind::row && kernel.has_folds()),
         loads_(kernel.steps.size()) {
@@ -43,7 +42,6 @@ class CudaBody {
 
   const FusedKernel& kernel_;
   const CudaShape& shape_;
-  const EmitOptions options_;
   const Program program_;
   const Interleaving pairs_;
   const bool folds_rows_;
@@ -51,10 +49,6 @@ class CudaBody {
   TextWriter out_;
 
  private:
-  static EmitOptions keeping(EmitOptions options, const CudaShape& shape) {
-    options.keep_in_registers = shape.chunks > 0;
-    return options;
-  }
   // Whether a loaded value is kept in registers between passes.
   bool stays(uint32_t step) const { return folds_rows_ && shape_.chunks > 0 && loads_[step] > 1; }
   // For an operand in a pair that is loaded or stored in one access: the index of the pair's first

@@ -21,7 +21,7 @@ struct HostText {
   std::vector<float> constants = {};
   int64_t kept_rows = 0;  // scratch of one thread, in rows of fp32
 };
-HostText emit_host(const FusedKernel& kernel, const EmitOptions& options = {});
+HostText emit_host(const FusedKernel& kernel);
 
 // How threads share the work of a CUDA kernel.
 struct CudaShape {
@@ -42,14 +42,13 @@ struct CudaText {
 // The argument is a struct of 8-byte words: rows, columns, parts, the address of the parts; sizes
 // of the rows' axes; constants in pairs; and per operand its address, its stride between columns,
 // and its strides along the rows' axes.
-CudaText emit_cuda(const FusedKernel& kernel, const CudaShape& shape,
-                   const EmitOptions& options = {});
+CudaText emit_cuda(const FusedKernel& kernel, const CudaShape& shape);
 // For a column kernel: folds the results of the parts.
 CudaText emit_cuda_finish(const FusedKernel& kernel);
 
 // For a kernel with a product: everything except the product, which product_packs.cuh computes.
 // Constants are part of the text.
-CudaText emit_product(const FusedKernel& kernel, const EmitOptions& options = {});
+CudaText emit_product(const FusedKernel& kernel);
 
 struct Plan;
 struct ResidentPlan;

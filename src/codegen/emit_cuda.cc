@@ -218,8 +218,8 @@ CudaText CudaEmitter::emit() {
 
 }  // namespace
 
-CudaText emit_cuda(const FusedKernel& kernel, const CudaShape& shape, const EmitOptions& options) {
-  return CudaEmitter(kernel, shape, options).emit();
+CudaText emit_cuda(const FusedKernel& kernel, const CudaShape& shape) {
+  return CudaEmitter(kernel, shape).emit();
 }
 
 }  // namespace ridgeline

@@ -14,8 +14,8 @@ constexpr int kRun = 256;  // columns that are summed before they join the total
 
 class HostEmitter {
  public:
-  HostEmitter(const FusedKernel& kernel, const EmitOptions& options)
-      : kernel_(kernel), options_(options), program_(make_program(kernel, options)) {}
+  explicit HostEmitter(const FusedKernel& kernel)
+      : kernel_(kernel), program_(make_program(kernel)) {}
 
   HostText emit();
 
@@ -42,7 +42,6 @@ class HostEmitter {
   }
 
   const FusedKernel& kernel_;
-  const EmitOptions& options_;
   const Program program_;
   TextWriter out_;
 };
@@ -89,7 +88,7 @@ std::string HostEmitter::load(uint32_t step, bool in_columns) const {
 void HostEmitter::emit_row_steps(const std::vector<uint32_t>& computes) {
   for (uint32_t step : computes)
     out_.line("const {} {} = {};", program_.steps[step].type, program_.steps[step].name,
-              expression(kernel_, program_, step, options_));
+              expression(kernel_, program_, step));
 }
 
 // Everything that a pass computes in one column.
@@ -101,7 +100,7 @@ void HostEmitter::emit_column_steps(const ColumnPass& pass) {
     out_.line("const float {0} = kept_{0}[c];", program_.steps[step].name);
   for (uint32_t step : pass.computes) {
     out_.line("const {} {} = {};", program_.steps[step].type, program_.steps[step].name,
-              expression(kernel_, program_, step, options_));
+              expression(kernel_, program_, step));
     if (program_.steps[step].is_kept) out_.line("kept_{0}[c] = {0};", program_.steps[step].name);
   }
 }
@@ -136,7 +135,7 @@ void HostEmitter::emit_pass(const ColumnPass& pass) {
       std::string total = fmt::format("total_{}", fold);
       if (kernel_.steps[fold].op == Op::mean) total += " * (1.0f / kColumns)";
       out_.line("const float {} = {};", program_.steps[fold].name,
-                rounded(total, kernel_.steps[fold], options_));
+                rounded(total, kernel_.steps[fold]));
     }
   }
   if (!pass.stores.empty()) {
@@ -230,8 +229,8 @@ HostText HostEmitter::emit() {
 
 }  // namespace
 
-HostText emit_host(const FusedKernel& kernel, const EmitOptions& options) {
-  return HostEmitter(kernel, options).emit();
+HostText emit_host(const FusedKernel& kernel) {
+  return HostEmitter(kernel).emit();
 }
 
 }  // namespace ridgeline

@@ -10,8 +10,8 @@ using Kind = FusedStep::Kind;
 
 class ProductEmitter {
  public:
-  ProductEmitter(const FusedKernel& kernel, const EmitOptions& options)
-      : kernel_(kernel), options_(options), program_(make_program(kernel, options)) {}
+  explicit ProductEmitter(const FusedKernel& kernel)
+      : kernel_(kernel), program_(make_program(kernel)) {}
 
   CudaText emit() {
     out_.line("// {}", kernel_.name);
@@ -126,19 +126,18 @@ class ProductEmitter {
   void emit_steps(const std::vector<uint32_t>& computes) {
     for (uint32_t step : computes)
       out_.line("const {} {} = {};", program_.steps[step].type, program_.steps[step].name,
-                expression(kernel_, program_, step, options_));
+                expression(kernel_, program_, step));
   }
 
   const FusedKernel& kernel_;
-  const EmitOptions options_;
   const Program program_;
   TextWriter out_;
 };
 
 }  // namespace
 
-CudaText emit_product(const FusedKernel& kernel, const EmitOptions& options) {
-  return ProductEmitter(kernel, options).emit();
+CudaText emit_product(const FusedKernel& kernel) {
+  return ProductEmitter(kernel).emit();
 }
 
 }  // namespace ridgeline

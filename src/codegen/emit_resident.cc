@@ -51,12 +51,8 @@ struct Beside {
 class LocalBody : public CudaBody {
  public:
   LocalBody(const FusedKernel& kernel, const ResidentLocal& local,
-            const std::vector<int64_t>& side_offsets, const CudaShape& shape,
-            const EmitOptions& options, int& folds)
-      : CudaBody(kernel, shape, options),
-        local_(local),
-        side_offsets_(side_offsets),
-        folds_(folds) {}
+            const std::vector<int64_t>& side_offsets, const CudaShape& shape, int& folds)
+      : CudaBody(kernel, shape), local_(local), side_offsets_(side_offsets), folds_(folds) {}
 
   std::string emit(Beside& beside) {
     const int64_t rows = program_.walk.rows();
@@ -173,9 +169,8 @@ class LocalBody : public CudaBody {
 };
 
 // One number of rows x0 and x1.
-std::string pair_text(const FusedKernel& kernel, const ResidentLocal& pair,
-                      const EmitOptions& options) {
-  const Program program = make_program(kernel, options);
+std::string pair_text(const FusedKernel& kernel, const ResidentLocal& pair) {
+  const Program program = make_program(kernel);
   TextWriter out;
   out.indent();
   out.indent();
@@ -185,7 +180,7 @@ std::string pair_text(const FusedKernel& kernel, const ResidentLocal& pair,
     std::string value;
     if (step.kind == Kind::load) value = fmt::format("x{}", pair.inputs[step.operand].number);
     if (step.kind == Kind::constant) value = constant_text(program.constants[constant++]);
-    if (step.kind == Kind::compute) value = expression(kernel, program, i, options);
+    if (step.kind == Kind::compute) value = expression(kernel, program, i);
     out.line("const {} {} = {};", program.steps[i].type, program.steps[i].name, value);
   }
   out.line("return {};", program.steps[kernel.results[0].step].name);
@@ -212,7 +207,7 @@ std::string local_text(const Plan& plan, const ResidentStep& step) {
       if (local.level != level) continue;
       const FusedKernel& kernel = plan.kernels[local.kernel].group.kernel;
       const CudaShape shape = resident_shape(kernel);
-      text += LocalBody(kernel, local, step.side_offsets, shape, plan.emit, folds).emit(beside);
+      text += LocalBody(kernel, local, step.side_offsets, shape, folds).emit(beside);
     }
   }
   return text;
@@ -227,8 +222,8 @@ ResidentText emit_resident(const Plan& plan, const ResidentPlan& resident) {
     int number = 0;
     if (step.kind == ResidentStep::Kind::local) number = number_of(locals, local_text(plan, step));
     if (step.pair)
-      number = number_of(
-          pairs, pair_text(plan.kernels[step.pair->kernel].group.kernel, *step.pair, plan.emit));
+      number =
+          number_of(pairs, pair_text(plan.kernels[step.pair->kernel].group.kernel, *step.pair));
     result.numbers.push_back(number);
   }
   TextWriter out;

@@ -19,7 +19,7 @@ std::string generated_functions(const Plan& plan, const Device& device) {
     const Group& group = plan.kernels[number].group;
     if (group.kind == GroupKind::library) continue;
     ++generated;
-    for (const std::string& entry : device.functions_of(group.kernel, plan.emit))
+    for (const std::string& entry : device.functions_of(group.kernel))
       kernels[entry].push_back(number);
   }
   if (kernels.empty()) return {};

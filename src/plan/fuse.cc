@@ -12,8 +12,7 @@
 #include "plan/reduction.h"
 
 namespace ridgeline {
-Fuser::Fuser(const Graph& graph, const FuseOptions& options)
-    : graph_(graph), options_(options), facts_(graph.value_count()) {
+Fuser::Fuser(const Graph& graph) : graph_(graph), facts_(graph.value_count()) {
   result_.layouts = layouts(graph, {.token_major = true});
   for (uint32_t number = 0; number < graph.nodes().size(); ++number)
     for (uint32_t output = 0; output < graph.nodes()[number].outputs.size(); ++output)
@@ -124,7 +123,6 @@ bool Fuser::try_join(uint32_t group, Value value, const Work& work) {
 // Groups that compute operands, or read the same tensors; youngest first.
 std::vector<uint32_t> Fuser::candidates(Value value, const Work& work) {
   std::vector<uint32_t> found;
-  if (!options_.enabled) return found;
   const double least = 0.5 * static_cast<double>(element_count(work.domain));
   std::vector<Value> open(graph_.node(value).inputs);
   std::vector<Value> seen;
@@ -225,7 +223,7 @@ void Fuser::wait_or_place(Value value) {
     if (facts(source).home == kNowhere) weight += facts(source).waiting_weight;
   }
   facts(value).waiting_weight = weight;
-  if (weight > kWaitingWeight || !options_.enabled) place(value);
+  if (weight > kWaitingWeight) place(value);
 }
 
 void Fuser::call_library(uint32_t number) {
@@ -348,8 +346,8 @@ std::string_view text_of(FusionRefusal refusal) {
   return kTexts[refusal];
 }
 
-FusedGraph fuse(const Graph& graph, const FuseOptions& options) {
-  return Fuser(graph, options).run();
+FusedGraph fuse(const Graph& graph) {
+  return Fuser(graph).run();
 }
 
 }  // namespace ridgeline

@@ -75,10 +75,6 @@ struct FusedGraph {
   void keep(const std::vector<uint32_t>& order, const std::vector<uint32_t>& gone_into = {});
 };
 
-struct FuseOptions {
-  bool enabled = true;  // false: one kernel per node
-};
-
-FusedGraph fuse(const Graph& graph, const FuseOptions& options = {});
+FusedGraph fuse(const Graph& graph);
 
 }  // namespace ridgeline

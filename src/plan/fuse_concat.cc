@@ -27,7 +27,6 @@ bool Fuser::is_alone(Value part) const {
 void Fuser::find_nested_concats() {
   is_nested_.assign(graph_.nodes().size(), false);
   feeds_collective_.assign(graph_.nodes().size(), false);
-  if (!options_.enabled) return;
   for (const Node& node : graph_.nodes())
     if (is_collective(node.op)) feeds_collective_[node.inputs[0].node] = true;
   for (const Node& node : graph_.nodes()) {
@@ -125,7 +124,6 @@ std::optional<FusedOperand> Fuser::operand_in(const Filling& filling) {
 
 bool Fuser::store_parts(uint32_t number) {
   const Value whole{number, 0};
-  if (!options_.enabled) return false;
   std::vector<Filling> fillings;
   if (!collect(number, {whole, 0, contiguous_strides(type(whole).shape)}, fillings)) return false;
   for (Filling& filling : fillings) {

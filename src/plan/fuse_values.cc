@@ -109,7 +109,7 @@ std::optional<uint32_t> Fuser::resolve(uint32_t group, Value value, Access acces
   const bool can_read = readable(group, value);
   if (is_pointwise(value)) {
     const double keep = facts(value).stored ? bytes(value) : 2 * bytes(value);
-    if (!can_read || (options_.enabled && recompute_bytes(group, value, keep) < keep)) {
+    if (!can_read || recompute_bytes(group, value, keep) < keep) {
       const Draft::Mark mark = draft.mark();
       if (const auto step = compute(group, value, access)) {
         if (placed) draft.name_step(seen, *step);

@@ -85,13 +85,6 @@ struct FusedKernel {
   bool has_folds() const;
 };
 
-struct EmitOptions {
-  // Whether 16-bit intermediates are rounded inside a kernel as they would be in memory: equal to
-  // eager, and independent of fusion, at the cost of arithmetic.
-  bool round_intermediates = true;
-  bool keep_in_registers = true;  // values that a later pass uses; else recomputed
-};
-
 // The kernel's loops over as few axes as its operands allow; sizes and strides become arguments.
 struct FusedWalk {
   std::vector<int64_t> sizes;  // of the rows' axes, at least one

@@ -23,7 +23,7 @@ inline constexpr uint32_t kRecent = 8;    // maximum age of a group that only sh
 
 class Fuser {
  public:
-  Fuser(const Graph& graph, const FuseOptions& options);
+  explicit Fuser(const Graph& graph);
 
   FusedGraph run();
 
@@ -99,7 +99,6 @@ class Fuser {
   FusedGraph finish();
 
   const Graph& graph_;
-  FuseOptions options_;
   FusedGraph result_;
   std::vector<Facts> facts_;     // by Graph::index
   std::vector<Value> values_;    // likewise

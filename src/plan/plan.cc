@@ -200,20 +200,16 @@ void Planner::give_blocks() {
 }
 
 Plan Planner::run() {
-  FusedGraph fused = fuse(graph_, options_.fuse);
-  if (options_.fuse.enabled) {
-    widen_products(graph_, fused);
-    plan_.epilogues =
-        take_epilogues(graph_, fused, options_.epilogue, options_.product_kernel, options_.emit);
-    take_update_products(graph_, fused, options_.update_products);
-  }
+  FusedGraph fused = fuse(graph_);
+  widen_products(graph_, fused);
+  plan_.epilogues = take_epilogues(graph_, fused, options_.epilogue, options_.product_kernel);
+  take_update_products(graph_, fused, options_.update_products);
   const auto communicates = [&](const Group& group) {
     return group.kind == GroupKind::library && is_collective(graph_.nodes()[group.node].op);
   };
   const bool has_collectives = std::ranges::any_of(fused.groups, communicates);
   // An update behind its all-reduce would wait for it while there is work to do.
   if (options_.early_updates && !has_collectives) hoist_updates(fused);
-  plan_.emit = options_.emit;
   plan_.layouts = std::move(fused.layouts);
   plan_.refusals = std::move(fused.refusals);
   plan_.offsets.assign(graph_.value_count(), Plan::kNotInArena);

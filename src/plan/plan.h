@@ -19,8 +19,6 @@
 namespace ridgeline {
 
 struct PlanOptions {
-  FuseOptions fuse = {};
-  EmitOptions emit = {};
   ScratchOf scratch = {};  // of library calls; empty: nothing
   // Decides which products take over work of the following kernel; empty: none.
   ChooseEpilogue epilogue = {};
@@ -47,7 +45,6 @@ struct PlannedKernel {
 struct Plan {
   static constexpr int64_t kNotInArena = -1;
 
-  EmitOptions emit;
   std::vector<Layout> layouts;         // by Graph::index
   std::vector<PlannedKernel> kernels;  // in the order in which they run
   std::vector<Stage> stages;           // begin and end count kernels

@@ -72,14 +72,14 @@ float as_stored(const FusedStep& constant) {
   return value;
 }
 
-std::string rounded(std::string text, const FusedStep& step, const EmitOptions& options) {
-  if (!options.round_intermediates || keeps_width(step.op)) return text;
+std::string rounded(std::string text, const FusedStep& step) {
+  if (keeps_width(step.op)) return text;
   if (step.dtype == DType::bf16) return fmt::format("round_bf16({})", text);
   if (step.dtype == DType::f16) return fmt::format("round_fp16({})", text);
   return text;
 }
 
-Program make_program(const FusedKernel& kernel, const EmitOptions& options) {
+Program make_program(const FusedKernel& kernel, bool keeps) {
   Program program;
   program.walk = make_walk(kernel);
   const bool one_column = program.walk.columns == 1;
@@ -126,7 +126,7 @@ Program make_program(const FusedKernel& kernel, const EmitOptions& options) {
       (per_row ? program.row_stores : program.passes.back().stores).push_back(i);
     }
   fill_passes(kernel, program);
-  if (options.keep_in_registers && program.passes.size() > 1) {
+  if (keeps && program.passes.size() > 1) {
     const std::vector<int> uses = passes_that_use(kernel, program);
     for (uint32_t i = 0; i < kernel.steps.size(); ++i) {
       const FusedStep& step = kernel.steps[i];
@@ -141,8 +141,7 @@ Program make_program(const FusedKernel& kernel, const EmitOptions& options) {
   return program;
 }
 
-std::string expression(const FusedKernel& kernel, const Program& program, uint32_t index,
-                       const EmitOptions& options) {
+std::string expression(const FusedKernel& kernel, const Program& program, uint32_t index) {
   const FusedStep& step = kernel.steps[index];
   const auto name = [&](size_t i) -> const std::string& {
     return program.steps[step.inputs[i]].name;
@@ -153,7 +152,7 @@ std::string expression(const FusedKernel& kernel, const Program& program, uint32
     if (step.dtype == DType::i32)
       return is_floating(from) ? fmt::format("to_int({})", name(0)) : name(0);
     const std::string wide = is_floating(from) ? name(0) : fmt::format("(float){}", name(0));
-    return rounded(wide, step, options);
+    return rounded(wide, step);
   }
   std::string text(fused_op(step.op).text);
   for (size_t i = 0; i < step.inputs.size(); ++i) {
@@ -161,7 +160,7 @@ std::string expression(const FusedKernel& kernel, const Program& program, uint32
     for (size_t at = text.find(place); at != text.npos; at = text.find(place, at))
       text.replace(at, place.size(), name(i));
   }
-  return rounded(std::move(text), step, options);
+  return rounded(std::move(text), step);
 }
 
 }  // namespace ridgeline

@@ -35,7 +35,8 @@ struct Program {
   std::vector<float> constants;      // in the order of their steps
 };
 
-Program make_program(const FusedKernel& kernel, const EmitOptions& options);
+// `keeps`: values that a later pass uses are kept, else recomputed.
+Program make_program(const FusedKernel& kernel, bool keeps = true);
 
 // Where a row begins in an operand: "at0 * inputs[1].rows[0] + at1 * inputs[1].rows[1]".
 std::string row_offset(const Program& program, const std::string& operand);
@@ -43,11 +44,11 @@ std::string row_offset(const Program& program, const std::string& operand);
 // A constant as a kernel stores it.
 float as_stored(const FusedStep& constant);
 
-// "round_bf16(x)" where the options ask for it.
-std::string rounded(std::string text, const FusedStep& step, const EmitOptions& options);
+// "round_bf16(x)": 16-bit intermediates are rounded as they would be in memory, so that results are
+// equal to eager and independent of fusion.
+std::string rounded(std::string text, const FusedStep& step);
 
-// "silu(load_0)", rounded as the options say.
-std::string expression(const FusedKernel& kernel, const Program& program, uint32_t step,
-                       const EmitOptions& options);
+// "silu(load_0)", rounded.
+std::string expression(const FusedKernel& kernel, const Program& program, uint32_t step);
 
 }  // namespace ridgeline

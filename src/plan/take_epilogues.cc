@@ -18,13 +18,12 @@ using Forms = std::vector<std::optional<Epilogue>>;
 class Taker {
  public:
   Taker(const Graph& graph, FusedGraph& fused, const ChooseEpilogue& choose,
-        const ChooseEpilogue& choose_product, const EmitOptions& emit)
+        const ChooseEpilogue& choose_product)
       : graph_(graph),
         fused_(fused),
         groups_(fused.groups),
         choose_(choose),
         choose_product_(choose_product),
-        emit_(emit),
         place_(groups_.size()),
         gone_into_(groups_.size(), RefusalNote::kNoGroup),
         readers_(graph.value_count()),
@@ -82,7 +81,6 @@ class Taker {
   std::vector<Group>& groups_;
   const ChooseEpilogue& choose_;
   const ChooseEpilogue& choose_product_;
-  const EmitOptions& emit_;
   std::vector<uint32_t> place_;  // of a group: its own number, or that of the one it runs before
   std::vector<uint32_t> gone_into_;                       // the product that does all of a kernel
   std::vector<std::vector<uint32_t>> readers_, writers_;  // of storages
@@ -118,7 +116,7 @@ std::optional<EpilogueNote> Taker::visit_kernel(uint32_t number) {
                 .split_bytes = bytes(result) + group_cost(graph_, reader, {}).bytes,
                 .fused_bytes = 0};
   note.offer->fused_bytes = group_cost(graph_, note.offer->fused, {}).bytes - operand_bytes;
-  note.decision = choose_product_(graph_, fused_.layouts, *note.offer, emit_);
+  note.decision = choose_product_(graph_, fused_.layouts, *note.offer);
   if (!note.decision.takes) return note;
   forget_touches(number);
   forget_touches(first);
@@ -136,7 +134,7 @@ EpilogueNote Taker::visit(uint32_t number) {
   note.refusal = find(number, offer);
   if (note.refusal != EpilogueRefusal::none) return with_kernel.value_or(note);
   if (choose_) {
-    note.decision = choose_(graph_, fused_.layouts, offer, emit_);
+    note.decision = choose_(graph_, fused_.layouts, offer);
     note.was_asked = true;
   }
   if (note.decision.takes) take(number, offer);
@@ -355,9 +353,8 @@ std::string_view text_of(EpilogueRefusal refusal) {
 
 std::vector<EpilogueNote> take_epilogues(const Graph& graph, FusedGraph& fused,
                                          const ChooseEpilogue& choose,
-                                         const ChooseEpilogue& choose_product,
-                                         const EmitOptions& emit) {
-  return Taker(graph, fused, choose, choose_product, emit).run();
+                                         const ChooseEpilogue& choose_product) {
+  return Taker(graph, fused, choose, choose_product).run();
 }
 
 }  // namespace ridgeline

@@ -29,9 +29,8 @@ struct EpilogueDecision {
 };
 
 // Called for every offer. Empty: this device's products have no epilogues.
-using ChooseEpilogue =
-    std::function<EpilogueDecision(const Graph& graph, const std::vector<Layout>& layouts,
-                                   const EpilogueOffer& offer, const EmitOptions& emit)>;
+using ChooseEpilogue = std::function<EpilogueDecision(
+    const Graph& graph, const std::vector<Layout>& layouts, const EpilogueOffer& offer)>;
 
 enum class EpilogueRefusal : uint8_t {
   none,
@@ -59,7 +58,6 @@ struct EpilogueNote {
 // (product_kernel.h); empty: this device has no such kernels.
 std::vector<EpilogueNote> take_epilogues(const Graph& graph, FusedGraph& fused,
                                          const ChooseEpilogue& choose,
-                                         const ChooseEpilogue& choose_product,
-                                         const EmitOptions& emit);
+                                         const ChooseEpilogue& choose_product);
 
 }  // namespace ridgeline

@@ -25,7 +25,7 @@ CompiledExecutor::CompiledExecutor(const Graph& graph, const Plan& plan, Device&
   std::vector<const FusedKernel*> kernels;
   for (const PlannedKernel& kernel : plan_.kernels)
     if (kernel.group.kind != GroupKind::library) kernels.push_back(&kernel.group.kernel);
-  std::vector<std::unique_ptr<FusedProgram>> programs = device_.compile(kernels, plan_.emit);
+  std::vector<std::unique_ptr<FusedProgram>> programs = device_.compile(kernels);
 
   inputs_.resize(graph_.value_count());
   constants_.resize(graph_.value_count());

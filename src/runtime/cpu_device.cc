@@ -67,9 +67,8 @@ void CpuDevice::run(const Node& node, std::span<const TensorView> inputs,
     kernel({node, inputs, outputs}, {.pool = pool_, .isa = isa_});
 }
 
-std::vector<std::string> CpuDevice::functions_of(const FusedKernel& kernel,
-                                                 const EmitOptions& options) const {
-  return {emit_host(kernel, options).entry};
+std::vector<std::string> CpuDevice::functions_of(const FusedKernel& kernel) const {
+  return {emit_host(kernel).entry};
 }
 
 std::function<void()> CpuDevice::cache_flush(Bytes cache) {
@@ -86,11 +85,11 @@ std::function<void()> CpuDevice::cache_flush(Bytes cache) {
 }
 
 std::vector<std::unique_ptr<FusedProgram>> CpuDevice::compile(
-    std::span<const FusedKernel* const> kernels, const EmitOptions& options) {
+    std::span<const FusedKernel* const> kernels) {
   std::vector<HostText> texts;
   std::vector<HostSource> sources;
   for (const FusedKernel* kernel : kernels) {
-    texts.push_back(emit_host(*kernel, options));
+    texts.push_back(emit_host(*kernel));
     sources.push_back({texts.back().entry, texts.back().text});
   }
   const std::vector<void*> functions = compiler_->functions(host_preamble(), sources);

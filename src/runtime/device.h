@@ -119,11 +119,10 @@ class Device {
   // Memory that a node needs while it runs, beyond its outputs.
   virtual Bytes scratch(const Node& node, std::span<const TensorType> inputs) const = 0;
   // The functions that compile() makes of a kernel, by name; for --explain.
-  virtual std::vector<std::string> functions_of(const FusedKernel& kernel,
-                                                const EmitOptions& options) const = 0;
+  virtual std::vector<std::string> functions_of(const FusedKernel& kernel) const = 0;
   // Compiles generated kernels, several at a time. Throws an unsupported error without a compiler.
   virtual std::vector<std::unique_ptr<FusedProgram>> compile(
-      std::span<const FusedKernel* const> kernels, const EmitOptions& options) = 0;
+      std::span<const FusedKernel* const> kernels) = 0;
   // Records what `work` launches, so that it can be replayed without running host code. Null: the
   // device cannot record, and nothing was run.
   virtual bool can_record() const { return false; }

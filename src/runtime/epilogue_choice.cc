@@ -91,13 +91,13 @@ double time_of(std::vector<GroupCall>& calls, Device& device) {
 }
 
 double time_form(bool fused, const Graph& graph, const std::vector<Layout>& layouts,
-                 const EpilogueOffer& offer, const EmitOptions& emit, Device& device) {
+                 const EpilogueOffer& offer, Device& device) {
   const Memory memory(graph, layouts, offer, device);
   const std::vector<const Group*> groups = form_of(offer, fused);
   std::vector<const FusedKernel*> kernels;
   for (const Group* group : groups)
     if (group->kind != GroupKind::library) kernels.push_back(&group->kernel);
-  std::vector<std::unique_ptr<FusedProgram>> programs = device.compile(kernels, emit);
+  std::vector<std::unique_ptr<FusedProgram>> programs = device.compile(kernels);
   std::vector<GroupCall> calls;
   size_t next = 0;
   for (const Group* group : groups)
@@ -131,7 +131,7 @@ std::string kernel_text(const FusedKernel& kernel) {
 }  // namespace
 
 std::string epilogue_key(const Graph& graph, const std::vector<Layout>& layouts,
-                         const EpilogueOffer& offer, const EmitOptions& emit) {
+                         const EpilogueOffer& offer) {
   std::string text = "epilogue:";
   for (Value input : graph.nodes()[offer.product.node].inputs) {
     const Layout& layout = layouts[graph.index(input)];
@@ -147,8 +147,6 @@ std::string epilogue_key(const Graph& graph, const std::vector<Layout>& layouts,
     for (const auto& operand : {epilogue->addend, epilogue->bias})
       if (operand) text += fmt::format(" +{}", operand->offset);
   }
-  text +=
-      fmt::format("; rounds {}, registers {}", emit.round_intermediates, emit.keep_in_registers);
   for (bool fused : {false, true}) {
     const std::vector<const Group*> groups = form_of(offer, fused);
     for (const Group* group : groups)
@@ -162,17 +160,17 @@ namespace {
 
 ChooseEpilogue chooser(Device& device) {
   return [&device](const Graph& graph, const std::vector<Layout>& layouts,
-                   const EpilogueOffer& offer, const EmitOptions& emit) {
+                   const EpilogueOffer& offer) {
     const auto time = [&](size_t form) {
       try {
-        return time_form(form == 1, graph, layouts, offer, emit, device);
+        return time_form(form == 1, graph, layouts, offer, device);
       } catch (const Error& error) {
         // No algorithm, compiler or memory for this form: the other one is used.
         if (error.kind() == ErrorKind::internal) throw;
         return std::numeric_limits<double>::infinity();
       }
     };
-    const auto times = device.compare(epilogue_key(graph, layouts, offer, emit), 2, time);
+    const auto times = device.compare(epilogue_key(graph, layouts, offer), 2, time);
     // Without times the form stays split: fewer bytes do not mean less time, as additions in the
     // library's epilogue were measured to cost more than they save.
     if (!times) return EpilogueDecision{};

@@ -15,6 +15,6 @@ ChooseEpilogue product_kernel_chooser(Device& device);
 
 // A key of everything that the times of both forms depend on.
 std::string epilogue_key(const Graph& graph, const std::vector<Layout>& layouts,
-                         const EpilogueOffer& offer, const EmitOptions& emit);
+                         const EpilogueOffer& offer);
 
 }  // namespace ridgeline

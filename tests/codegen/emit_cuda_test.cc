@@ -21,7 +21,7 @@ namespace {
 void add_kernels(const Graph& graph, std::vector<CudaKernel>& kernels) {
   for (const PlannedKernel& planned : make_plan(graph).kernels) {
     if (planned.group.kind == GroupKind::library) continue;
-    for (CudaKernel& kernel : CudaFusedKernel(planned.group.kernel, {}).kernels())
+    for (CudaKernel& kernel : CudaFusedKernel(planned.group.kernel).kernels())
       if (std::find(kernels.begin(), kernels.end(), kernel) == kernels.end())
         kernels.push_back(std::move(kernel));
   }
@@ -96,7 +96,8 @@ TEST(EmitCuda, SixteenByteAccessesWhereOperandsLieTogether) {
   EXPECT_EQ(packs, (std::vector<int>{1, 4, 8}));
 }
 
-// Layers share kernels, and so do batches and lengths; rows too few to fill a GPU have one more form.
+// Layers share kernels, and so do batches and lengths; rows too few to fill a GPU have one more
+// form.
 TEST(EmitCuda, TextsDependOnWidthsAndDtypesOnly) {
   const auto texts = [](int64_t batch, int64_t rows, double epsilon) {
     Graph graph;

@@ -156,17 +156,15 @@ class RecordingDevice : public Device {
   Bytes scratch(const Node& node, std::span<const TensorType> inputs) const override {
     return on_gpu() ? cuda_scratch(node, inputs) : Bytes{};
   }
-  std::vector<std::string> functions_of(const FusedKernel&, const EmitOptions&) const override {
-    return {};
-  }
-  std::vector<std::unique_ptr<FusedProgram>> compile(std::span<const FusedKernel* const> kernels,
-                                                     const EmitOptions& options) override {
+  std::vector<std::string> functions_of(const FusedKernel&) const override { return {}; }
+  std::vector<std::unique_ptr<FusedProgram>> compile(
+      std::span<const FusedKernel* const> kernels) override {
     std::vector<std::unique_ptr<FusedProgram>> programs;
     for (const FusedKernel* kernel : kernels) {
       if (on_gpu())
-        programs.push_back(std::make_unique<CudaProgram>(*this, CudaFusedKernel(*kernel, options)));
+        programs.push_back(std::make_unique<CudaProgram>(*this, CudaFusedKernel(*kernel)));
       else
-        programs.push_back(std::make_unique<HostProgram>(*this, emit_host(*kernel, options)));
+        programs.push_back(std::make_unique<HostProgram>(*this, emit_host(*kernel)));
     }
     return programs;
   }

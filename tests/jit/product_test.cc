@@ -17,8 +17,9 @@ const CudaFacts kLargeGpu{.name = "an H200",
                           .multiprocessors = 132,
                           .shared_bytes_per_block = 232448};
 const PlanOptions kMultiplyInside = {
-    .product_kernel = [](const Graph&, const std::vector<Layout>&, const EpilogueOffer&,
-                         const EmitOptions&) { return EpilogueDecision{.takes = true}; }};
+    .product_kernel = [](const Graph&, const std::vector<Layout>&, const EpilogueOffer&) {
+      return EpilogueDecision{.takes = true};
+    }};
 constexpr int64_t kTokens = 2048, kModel = 768, kWidth = 3072;
 
 Tensor wide(const Tensor& x) {
@@ -57,7 +58,7 @@ TEST(ProductKernels, CompileWithoutSpills) {
       const Plan plan = make_plan(graph, kMultiplyInside);
       ASSERT_EQ(plan.kernels.size(), 1u) << explain(graph, plan);
       ASSERT_TRUE(plan.kernels[0].group.kernel.product);
-      kernels.push_back(CudaProductKernel(plan.kernels[0].group.kernel, {}, kLargeGpu).kernel());
+      kernels.push_back(CudaProductKernel(plan.kernels[0].group.kernel, kLargeGpu).kernel());
     }
   const CudaJit jit({.arch = "sm_90a", .cache_dir = "off"});
   const std::vector<MachineCode> codes = jit.machine_codes(kernels);
@@ -75,7 +76,7 @@ TEST(ProductKernels, AreForHopperOnly) {
   CudaFacts older = kLargeGpu;
   older.compute_capability = 80;
   EXPECT_FALSE(has_product_kernels(older));
-  EXPECT_THROW(CudaProductKernel(plan.kernels[0].group.kernel, {}, older), Error);
+  EXPECT_THROW(CudaProductKernel(plan.kernels[0].group.kernel, older), Error);
 }
 
 }  // namespace

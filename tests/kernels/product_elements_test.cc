@@ -22,9 +22,9 @@ TEST(FusedElements, SeeTheSumsOfAProduct) {
                    cast(slice(product, 1, width, 2 * width), DType::f32);
   graph.mark_output("y", cast(y, DType::bf16).value());
   const Plan plan = make_plan(
-      graph,
-      {.product_kernel = [](const Graph&, const std::vector<Layout>&, const EpilogueOffer&,
-                            const EmitOptions&) { return EpilogueDecision{.takes = true}; }});
+      graph, {.product_kernel = [](const Graph&, const std::vector<Layout>&, const EpilogueOffer&) {
+        return EpilogueDecision{.takes = true};
+      }});
   ASSERT_EQ(plan.kernels.size(), 1u);
   const FusedKernel& kernel = plan.kernels[0].group.kernel;
   ASSERT_TRUE(kernel.product);

@@ -12,11 +12,11 @@ namespace ridgeline {
 namespace {
 
 const PlanOptions kAlways = {
-    .epilogue = [](const Graph&, const std::vector<Layout>&, const EpilogueOffer&,
-                   const EmitOptions&) { return EpilogueDecision{.takes = true}; }};
+    .epilogue = [](const Graph&, const std::vector<Layout>&, const EpilogueOffer&) {
+      return EpilogueDecision{.takes = true};
+    }};
 const PlanOptions kNever = {.epilogue = [](const Graph&, const std::vector<Layout>&,
-                                           const EpilogueOffer&,
-                                           const EmitOptions&) { return EpilogueDecision{}; }};
+                                           const EpilogueOffer&) { return EpilogueDecision{}; }};
 
 constexpr int64_t kRows = 48, kColumns = 64, kDepth = 32;
 
@@ -157,8 +157,8 @@ TEST(Epilogue, TimesAreShown) {
   Case residual;
   residual.graph.mark_output("y", (residual.product + residual.whole("r", DType::f32)).value());
   const Plan plan =
-      make_plan(residual.graph, {.epilogue = [](const Graph&, const std::vector<Layout>&,
-                                                const EpilogueOffer&, const EmitOptions&) {
+      make_plan(residual.graph,
+                {.epilogue = [](const Graph&, const std::vector<Layout>&, const EpilogueOffer&) {
                   return EpilogueDecision{.takes = false, .split_ms = 0.002, .fused_ms = 0.0035};
                 }});
   EXPECT_HAS(explain(residual.graph, plan),

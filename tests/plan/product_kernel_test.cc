@@ -11,8 +11,9 @@ namespace ridgeline {
 namespace {
 
 const PlanOptions kMultiplyInside = {
-    .product_kernel = [](const Graph&, const std::vector<Layout>&, const EpilogueOffer&,
-                         const EmitOptions&) { return EpilogueDecision{.takes = true}; }};
+    .product_kernel = [](const Graph&, const std::vector<Layout>&, const EpilogueOffer&) {
+      return EpilogueDecision{.takes = true};
+    }};
 
 constexpr int64_t kTokens = 256, kWidth = 320, kModel = 192;
 

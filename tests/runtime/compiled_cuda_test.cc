@@ -96,8 +96,9 @@ TEST(CompiledCuda, ProductsInsideOfKernels) {
   const auto device = testing::why_no_gpu().empty() ? std::make_unique<CudaDevice>()
                                                     : std::unique_ptr<CudaDevice>();
   const PlanOptions inside = {
-      .product_kernel = [](const Graph&, const std::vector<Layout>&, const EpilogueOffer&,
-                           const EmitOptions&) { return EpilogueDecision{.takes = true}; }};
+      .product_kernel = [](const Graph&, const std::vector<Layout>&, const EpilogueOffer&) {
+        return EpilogueDecision{.takes = true};
+      }};
   struct Case {
     int64_t rows, columns, depth;
     bool left_deep, right_deep, gated, keeps;

@@ -243,7 +243,7 @@ void expect_agreement_of_many(uint64_t first, uint64_t count, DType dtype, Devic
     for (const Plan& plan : plans)
       for (const PlannedKernel& kernel : plan.kernels)
         if (kernel.group.kind != GroupKind::library) kernels.push_back(&kernel.group.kernel);
-    attempt([&] { device.compile(kernels, options.emit); });
+    attempt([&] { device.compile(kernels); });
     for (uint64_t seed = begin; seed < end; ++seed) {
       expect_agreement(make(seed), dtype, seed, device, options);
       if (::testing::Test::HasFatalFailure()) return;

@@ -113,7 +113,7 @@ TEST(CpuDevice, NamesTheFunctionsOfGeneratedKernels) {
   graph.mark_output("y", (exp(x) * 2).value());
   const Plan plan = make_plan(graph);
   const CpuDevice device({.threads = 1});
-  const auto names = device.functions_of(plan.kernels[0].group.kernel, plan.emit);
+  const auto names = device.functions_of(plan.kernels[0].group.kernel);
   ASSERT_EQ(names.size(), 1u);
   EXPECT_TRUE(names[0].starts_with(plan.kernels[0].group.kernel.name)) << names[0];
 }

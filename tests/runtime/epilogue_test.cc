@@ -20,8 +20,9 @@ using testing::EpilogueCpu;
 using testing::graphs_wanted;
 
 const PlanOptions kAlways = {
-    .epilogue = [](const Graph&, const std::vector<Layout>&, const EpilogueOffer&,
-                   const EmitOptions&) { return EpilogueDecision{.takes = true}; }};
+    .epilogue = [](const Graph&, const std::vector<Layout>&, const EpilogueOffer&) {
+      return EpilogueDecision{.takes = true};
+    }};
 
 EpilogueCpu& cpu() {
   static EpilogueCpu device({.threads = 3, .compiler = {.cache_dir = "off"}});

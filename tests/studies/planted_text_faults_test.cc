@@ -128,9 +128,9 @@ TextJudgement judge(const std::string& kind, size_t number, const TempDir& folde
 std::set<std::string> entries_before(size_t number) {
   struct Collector : CpuDevice {
     using CpuDevice::CpuDevice;
-    std::vector<std::unique_ptr<FusedProgram>> compile(std::span<const FusedKernel* const> kernels,
-                                                       const EmitOptions& options) override {
-      for (const FusedKernel* kernel : kernels) entries.insert(emit_host(*kernel, options).entry);
+    std::vector<std::unique_ptr<FusedProgram>> compile(
+        std::span<const FusedKernel* const> kernels) override {
+      for (const FusedKernel* kernel : kernels) entries.insert(emit_host(*kernel).entry);
       throw Error(ErrorKind::unsupported, "only entries are asked for");
     }
     std::set<std::string> entries;

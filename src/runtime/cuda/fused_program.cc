@@ -59,28 +59,26 @@ bool CudaDevice::prefers_update_products(std::span<const ProductSize> products) 
 }
 
 // A kernel may have several functions: a fold of columns has two.
-std::vector<std::string> CudaDevice::functions_of(const FusedKernel& kernel,
-                                                  const EmitOptions& options) const {
-  if (kernel.product) return {CudaProductKernel(kernel, options, facts_).kernel().entry};
+std::vector<std::string> CudaDevice::functions_of(const FusedKernel& kernel) const {
+  if (kernel.product) return {CudaProductKernel(kernel, facts_).kernel().entry};
   std::vector<std::string> entries;
-  for (const CudaKernel& text : CudaFusedKernel(kernel, options).kernels())
-    entries.push_back(text.entry);
+  for (const CudaKernel& text : CudaFusedKernel(kernel).kernels()) entries.push_back(text.entry);
   return entries;
 }
 
 std::vector<std::unique_ptr<FusedProgram>> CudaDevice::compile(
-    std::span<const FusedKernel* const> kernels, const EmitOptions& options) {
+    std::span<const FusedKernel* const> kernels) {
   std::vector<std::unique_ptr<FusedProgram>> programs;
   std::vector<CudaKernel> texts;
   for (const FusedKernel* kernel : kernels) {
     if (kernel->product) {
-      CudaProductKernel product(*kernel, options, facts_);
+      CudaProductKernel product(*kernel, facts_);
       texts.push_back(product.kernel());
       programs.push_back(
           std::make_unique<CudaProductProgram>(std::move(product), usable_, queue_, kernels_));
       continue;
     }
-    CudaFusedKernel fused(*kernel, options);
+    CudaFusedKernel fused(*kernel);
     for (CudaKernel& text : fused.kernels()) texts.push_back(std::move(text));
     programs.push_back(std::make_unique<CudaProgram>(std::move(fused), queue_, kernels_));
   }

@@ -20,8 +20,8 @@ TEST(ProductKernels, OfAMixedStepAreThoseOfGatedUnits) {
                                 {.mode = Mode::compiled, .products = DType::bf16});
   const Plan plan = make_plan(
       lowered.graph,
-      {.product_kernel = [](const Graph&, const std::vector<Layout>&, const EpilogueOffer&,
-                            const EmitOptions&) { return EpilogueDecision{.takes = true}; },
+      {.product_kernel = [](const Graph&, const std::vector<Layout>&,
+                            const EpilogueOffer&) { return EpilogueDecision{.takes = true}; },
        .early_updates = true});
   std::vector<std::string> inside;
   for (const PlannedKernel& kernel : plan.kernels)

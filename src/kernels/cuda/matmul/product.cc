@@ -94,8 +94,7 @@ void put_grid(CudaLaunch& launch, int64_t tile_pairs, const CudaFacts& device) {
   launch.grid = {static_cast<uint32_t>(kClusterBlocks * clusters), 1, 1};
 }
 
-CudaProductKernel::CudaProductKernel(const FusedKernel& kernel, const EmitOptions& options,
-                                     const CudaFacts& device) {
+CudaProductKernel::CudaProductKernel(const FusedKernel& kernel, const CudaFacts& device) {
   const FusedProduct& product = *kernel.product;
   const FusedWalk walk = make_walk(kernel);
   const int64_t pair = paired_column(kernel);
@@ -104,7 +103,7 @@ CudaProductKernel::CudaProductKernel(const FusedKernel& kernel, const EmitOption
       product.depth > kMost / 2)
     throw Error(ErrorKind::unsupported, "fused product kernels need a Hopper GPU",
                 "use library products");
-  CudaText text = emit_product(kernel, options);
+  CudaText text = emit_product(kernel);
   launch_ = product_launch({.file = text.entry + ".cu",
                             .entry = text.entry,
                             .constants = {{"TOGETHER", std::to_string(together(kernel))}},

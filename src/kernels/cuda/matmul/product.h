@@ -44,7 +44,7 @@ void put_grid(CudaLaunch& launch, int64_t tile_pairs, const CudaFacts& device);
 class CudaProductKernel {
  public:
   // Throws an unsupported error for other devices.
-  CudaProductKernel(const FusedKernel& kernel, const EmitOptions& options, const CudaFacts& device);
+  CudaProductKernel(const FusedKernel& kernel, const CudaFacts& device);
 
   const CudaKernel& kernel() const { return launch_.kernel; }
 

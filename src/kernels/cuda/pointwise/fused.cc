@@ -43,7 +43,7 @@ int pack_of(const FusedKernel& kernel, const FusedWalk& walk) {
 
 // Registers that a thread needs per column for what it keeps between passes.
 double held_per_column(const FusedKernel& kernel) {
-  const Program program = make_program(kernel, {});
+  const Program program = make_program(kernel);
   std::vector<int> loads(kernel.steps.size());
   for (const ColumnPass& pass : program.passes)
     for (uint32_t step : pass.loads) ++loads[step];
@@ -84,10 +84,10 @@ CudaShape cuda_shape(const FusedKernel& kernel) {
   return shape;
 }
 
-CudaFusedKernel::CudaFusedKernel(const FusedKernel& kernel, const EmitOptions& options) {
+CudaFusedKernel::CudaFusedKernel(const FusedKernel& kernel) {
   const FusedWalk walk = make_walk(kernel);
   const CudaShape shape = cuda_shape(kernel);
-  CudaText text = emit_cuda(kernel, shape, options);
+  CudaText text = emit_cuda(kernel, shape);
   rows_ = walk.rows();
   columns_ = walk.columns;
   parts_ = column_parts(kernel);

@@ -14,7 +14,7 @@ CudaShape cuda_shape(const FusedKernel& kernel);
 
 class CudaFusedKernel {
  public:
-  CudaFusedKernel(const FusedKernel& kernel, const EmitOptions& options);
+  explicit CudaFusedKernel(const FusedKernel& kernel);
 
   // Texts to be compiled before the first launch.
   std::vector<CudaKernel> kernels() const;
