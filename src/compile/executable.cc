@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "compile/generated_code.h"
 #include "plan/recompute.h"
+#include "runtime/eager_executor.h"
 #include "runtime/epilogue_choice.h"
 #include "runtime/scratch.h"
 
@@ -149,7 +150,7 @@ std::vector<Cost> Executable::stage_costs() const {
 }
 
 std::vector<CollectiveRun> Executable::collectives() const {
-  return compiled_ ? compiled_->collectives() : eager_->collectives();
+  return executor_->collectives();
 }
 
 std::string Executable::what_was_recognised() const {
@@ -198,10 +199,13 @@ void Executable::prepare(const Bindings& bindings) {
     begin("kernels");
     const double start = monotonic_s();
     try {
-      compiled_.emplace(graph_, *plan_, device_,
-                        ExecutorOptions{.bound = bound_storages(graph_, plan_->layouts, bindings),
-                                        .record = rungs().launch_graph,
-                                        .communicator = options_.communicator});
+      auto compiled = std::make_unique<CompiledExecutor>(
+          graph_, *plan_, device_,
+          ExecutorOptions{.bound = bound_storages(graph_, plan_->layouts, bindings),
+                          .record = rungs().launch_graph,
+                          .communicator = options_.communicator});
+      compiled_ = compiled.get();
+      executor_ = std::move(compiled);
       if (kernels_seconds_ == 0) kernels_seconds_ = monotonic_s() - start;
       set_observer(nullptr);
       return;
@@ -212,15 +216,16 @@ void Executable::prepare(const Bindings& bindings) {
       plan_eagerly();
     }
   }
-  eager_.emplace(graph_, *schedule_, device_,
-                 ExecutorOptions{.bound = bound_storages(graph_, schedule_->layouts, bindings),
-                                 .communicator = options_.communicator});
+  executor_ = std::make_unique<EagerExecutor>(
+      graph_, *schedule_, device_,
+      ExecutorOptions{.bound = bound_storages(graph_, schedule_->layouts, bindings),
+                      .communicator = options_.communicator});
   set_observer(nullptr);
 }
 
 void Executable::release() {
-  compiled_.reset();
-  eager_.reset();
+  compiled_ = nullptr;
+  executor_.reset();
 }
 
 const Executable::Part& Executable::part(std::string_view name) const {
@@ -236,7 +241,7 @@ Executable::Held Executable::held(std::string_view name) const {
     const TensorView view = input(name);
     return {view, 0, element_count(view.shape)};
   }
-  TensorView view = compiled_ ? compiled_->input(of.input) : eager_->input(of.input);
+  TensorView view = executor_->input(of.input);
   const int64_t first = options_.communicator->rank() * view.shape[0];  // of the whole
   const int64_t begin = std::max(of.begin, first);
   const int64_t end = std::min(of.end, first + view.shape[0]);
@@ -252,7 +257,7 @@ TensorView Executable::input(std::string_view name) const {
     throw Error(
         ErrorKind::usage,
         fmt::format("'{}' is cut among {} ranks: ask what this one has of it", name, part.ranks));
-  TensorView view = compiled_ ? compiled_->input(part.input) : eager_->input(part.input);
+  TensorView view = executor_->input(part.input);
   if (view.shape.rank() == 0) return view;
   view.data = static_cast<char*>(view.data) + part.begin * view.strides[0] * info(view.dtype).size;
   view.shape[0] = part.end - part.begin;
@@ -264,7 +269,7 @@ bool Executable::has_input(std::string_view name) const {
 }
 
 TensorView Executable::output(std::string_view name) const {
-  return compiled_ ? compiled_->output(name) : eager_->output(name);
+  return executor_->output(name);
 }
 
 bool Executable::has_output(std::string_view name) const {
@@ -274,26 +279,22 @@ bool Executable::has_output(std::string_view name) const {
 }
 
 void Executable::run() {
-  compiled_ ? compiled_->run_all() : eager_->run_all();
+  executor_->run_all();
   if (nvtx_) nvtx_->close();
 }
 
 void Executable::run_times(int times) {
-  if (compiled_) {
-    compiled_->run_times(times);
-  } else {
-    for (int i = 0; i < times; ++i) eager_->run_all();
-  }
+  executor_->run_times(times);
   if (nvtx_) nvtx_->close();
 }
 
 void Executable::run_stage(size_t stage) {
-  compiled_ ? compiled_->run_stage(stage) : eager_->run_stage(stage);
+  executor_->run_stage(stage);
   if (nvtx_) nvtx_->close();
 }
 
 void Executable::set_poison(bool poison) {
-  compiled_ ? compiled_->set_poison(poison) : eager_->set_poison(poison);
+  executor_->set_poison(poison);
 }
 
 void Executable::set_observer(KernelObserver* observer) {
@@ -301,7 +302,7 @@ void Executable::set_observer(KernelObserver* observer) {
     nvtx_->set_next(observer);
     observer = nvtx_.get();
   }
-  compiled_ ? compiled_->set_observer(observer) : eager_->set_observer(observer);
+  executor_->set_observer(observer);
 }
 
 }  // namespace ridgeline

@@ -26,7 +26,6 @@
 #include "cost/memory.h"
 #include "plan/plan.h"
 #include "runtime/compiled_executor.h"
-#include "runtime/eager_executor.h"
 #include "runtime/nvtx.h"
 
 namespace ridgeline {
@@ -123,9 +122,9 @@ class Executable {
   std::optional<MemoryProfile> profile_;
   std::optional<Plan> plan_;
   size_t recomputed_ = 0;
-  std::optional<EagerExecutor> eager_;
-  std::optional<CompiledExecutor> compiled_;
-  std::unique_ptr<NvtxScopes> nvtx_;  // null: no external profiler
+  std::unique_ptr<Executor> executor_;
+  CompiledExecutor* compiled_ = nullptr;  // the executor, if it runs the plan
+  std::unique_ptr<NvtxScopes> nvtx_;      // null: no external profiler
   std::string fallback_;
   double traced_seconds_ = 0, kernels_seconds_ = 0;
 };

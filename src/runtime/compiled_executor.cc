@@ -1,42 +1,24 @@
 #include "runtime/compiled_executor.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <deque>
 #include <limits>
-
-#include "base/error.h"
-#include "kernels/host_values.h"
 
 namespace ridgeline {
 
 // Compiles before it allocates, so that a failed compilation leaves no memory in use.
 CompiledExecutor::CompiledExecutor(const Graph& graph, const Plan& plan, Device& device,
                                    const ExecutorOptions& options)
-    : graph_(graph),
+    : Executor(graph, plan.layouts, device, options),
       plan_(plan),
-      device_(device),
       records_(options.record &&
-               (options.communicator == nullptr || options.communicator->facts().is_queued)),
-      bound_(options.bound),
-      collectives_(device, options.communicator) {
-  collectives_.check(graph);
+               (options.communicator == nullptr || options.communicator->facts().is_queued)) {
   std::vector<const FusedKernel*> kernels;
   for (const PlannedKernel& kernel : plan_.kernels)
     if (kernel.group.kind != GroupKind::library) kernels.push_back(&kernel.group.kernel);
   std::vector<std::unique_ptr<FusedProgram>> programs = device_.compile(kernels);
 
-  inputs_.resize(graph_.value_count());
-  constants_.resize(graph_.value_count());
-  bound_.resize(graph_.value_count());
-  for (Value value : graph_.inputs())
-    if (const uint32_t index = graph_.index(value); bound_[index] == nullptr)
-      inputs_[index] = device_.ledger().allocate(byte_size(graph_.type(value)), graph_.name(value));
-  for (const Node& node : graph_.nodes())
-    if (node.op == Op::constant)
-      constants_[node.first_value] =
-          scalar_bits(node.outputs[0].dtype, std::get<Scalar>(node.attributes.detail).value);
+  allocate_inputs();
   if (plan_.arena.count > 0) arena_ = device_.ledger().allocate(plan_.arena, "arena");
 
   // An operand is kept if no kernel of the plan writes it: it may be read before the previous
@@ -47,7 +29,7 @@ CompiledExecutor::CompiledExecutor(const Graph& graph, const Plan& plan, Device&
     for (Value storage : planned.group.writes) is_written[graph_.index(storage)] = true;
   const auto operand = [&](Value value) {
     TensorView seen = view(value);
-    const Value storage = plan_.layouts[graph_.index(value)].storage;
+    const Value storage = layouts_[graph_.index(value)].storage;
     const bool begins = std::ranges::any_of(
         plan_.stages, [&](const auto& stage) { return stage.begin == calls_.size(); });
     seen.is_kept =
@@ -86,44 +68,12 @@ CompiledExecutor::CompiledExecutor(const Graph& graph, const Plan& plan, Device&
 void* CompiledExecutor::address(Value storage) const {
   const uint32_t index = graph_.index(storage);
   if (bound_[index] != nullptr) return bound_[index];
-  if (graph_.node(storage).op == Op::input) return inputs_[index].data();
+  if (graph_.node(storage).op == Op::input) return storage_[index].data();
   return static_cast<char*>(arena_.data()) + plan_.offsets[index];
 }
 
-TensorView CompiledExecutor::view(Value value) const {
-  const Layout& layout = plan_.layouts[graph_.index(value)];
-  const TensorType& type = graph_.type(value);
-  if (graph_.node(layout.storage).op == Op::constant) {
-    auto* scalar = const_cast<uint64_t*>(&constants_[graph_.index(layout.storage)]);
-    return {scalar, type.dtype, type.shape, Dims::filled(type.shape.rank(), 0), true};
-  }
-  char* base = static_cast<char*>(address(layout.storage));
-  return {base + layout.offset * info(type.dtype).size, type.dtype, type.shape, layout.strides};
-}
-
-TensorView CompiledExecutor::input(std::string_view name) const {
-  for (Value value : graph_.inputs())
-    if (graph_.node(value).name == name) return view(value);
-  throw Error(ErrorKind::usage, fmt::format("the graph has no input '{}'", name));
-}
-
-TensorView CompiledExecutor::output(std::string_view name) const {
-  const std::vector<Stage> stages = graph_.stages();
-  for (const Output& output : graph_.outputs()) {
-    if (output.name != name) continue;
-    if (stages_run_ == 0 || output.value.node >= stages[stages_run_ - 1].end)
-      throw Error(ErrorKind::usage, fmt::format("the output '{}' was not computed yet", name));
-    return view(output.value);
-  }
-  throw Error(ErrorKind::usage, fmt::format("the graph has no output '{}'", name));
-}
-
-void CompiledExecutor::set_poison(bool poison) {
-  poison_ = poison;
-}
-
-void CompiledExecutor::set_observer(KernelObserver* observer) {
-  observer_ = observer;
+bool CompiledExecutor::is_computed(Value output) const {
+  return stages_run_ > 0 && output.node < graph_.stages()[stages_run_ - 1].end;
 }
 
 void CompiledExecutor::start_collective(size_t number) {
@@ -225,7 +175,7 @@ void CompiledExecutor::run_times(int times) {
     stages_run_ = plan_.stages.size();
     return;
   }
-  for (int i = 0; i < times; ++i) run_all();
+  Executor::run_times(times);
 }
 
 void CompiledExecutor::run_all() {
