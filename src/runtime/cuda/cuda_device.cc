@@ -78,26 +78,15 @@ size_t contiguous_bytes(const TensorView& view) {
 
 }  // namespace
 
-CudaGraph& CudaGraph::operator=(CudaGraph&& other) noexcept {
-  CudaGraph moved(std::move(other));
-  swap(moved);
-  return *this;
-}
-
-void CudaGraph::swap(CudaGraph& other) noexcept {
-  std::swap(queue_, other.queue_);
-  std::swap(executable_, other.executable_);
-}
-
 void CudaGraph::launch() const {
   queue_->make_current();
   queue_->before_start();
-  queue_->check(queue_->driver().cuGraphLaunch(executable_, queue_->stream()),
+  queue_->check(queue_->driver().cuGraphLaunch(executable_.get(), queue_->stream()),
                 "starting a launch graph");
 }
 
-CudaGraph::~CudaGraph() {
-  if (executable_ != nullptr) cuda::driver().cuGraphExecDestroy(executable_);
+void CudaGraph::Destroy::operator()(cuda::LaunchGraphExec executable) const {
+  cuda::driver().cuGraphExecDestroy(executable);
 }
 
 CudaDevice::CudaDevice(CudaOptions options)

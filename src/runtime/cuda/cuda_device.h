@@ -43,22 +43,19 @@ struct CudaOptions {
 // that it was recorded with: nothing else may be allocated between its launches.
 class CudaGraph {
  public:
-  CudaGraph() = default;
-  CudaGraph(CudaGraph&& other) noexcept { swap(other); }
-  CudaGraph& operator=(CudaGraph&& other) noexcept;
-  ~CudaGraph();
   explicit operator bool() const { return executable_ != nullptr; }
-
   void launch() const;
 
  private:
   friend class CudaDevice;
   CudaGraph(CudaQueue& queue, cuda::LaunchGraphExec executable)
       : queue_(&queue), executable_(executable) {}
-  void swap(CudaGraph& other) noexcept;
 
-  CudaQueue* queue_ = nullptr;
-  cuda::LaunchGraphExec executable_ = nullptr;
+  struct Destroy {
+    void operator()(cuda::LaunchGraphExec executable) const;
+  };
+  CudaQueue* queue_;
+  std::unique_ptr<cuda::LaunchGraphExecTag, Destroy> executable_;
 };
 
 // A node with planned launches.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 
@@ -63,22 +64,13 @@ void CudaMemory::free_deferred() {
 
 CudaBuffer::CudaBuffer(CudaQueue& queue, Bytes bytes, const char* what) : bytes_(bytes) {
   queue.require_no_capture("taking memory from the driver");
-  queue.check(queue.driver().cuMemAlloc_v2(&address_, static_cast<size_t>(bytes.count)), what);
+  cuda::DevicePointer address = 0;
+  queue.check(queue.driver().cuMemAlloc_v2(&address, static_cast<size_t>(bytes.count)), what);
+  data_.reset(reinterpret_cast<void*>(address));
 }
 
-CudaBuffer& CudaBuffer::operator=(CudaBuffer&& other) noexcept {
-  CudaBuffer moved(std::move(other));
-  swap(moved);
-  return *this;
-}
-
-CudaBuffer::~CudaBuffer() {
-  if (address_ != 0) cuda::driver().cuMemFree_v2(address_);
-}
-
-void CudaBuffer::swap(CudaBuffer& other) noexcept {
-  std::swap(address_, other.address_);
-  std::swap(bytes_, other.bytes_);
+void CudaBuffer::Free::operator()(void* data) const {
+  cuda::driver().cuMemFree_v2(address_of(data));
 }
 
 }  // namespace ridgeline

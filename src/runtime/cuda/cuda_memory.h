@@ -1,7 +1,7 @@
 // GPU memory directly from the driver; the ledger caches on top of it.
 #pragma once
 
-#include <utility>
+#include <memory>
 #include <vector>
 
 #include "runtime/cuda/queue.h"
@@ -39,18 +39,16 @@ class CudaBuffer {
  public:
   CudaBuffer() = default;
   CudaBuffer(CudaQueue& queue, Bytes bytes, const char* what);
-  CudaBuffer(CudaBuffer&& other) noexcept { swap(other); }
-  CudaBuffer& operator=(CudaBuffer&& other) noexcept;
-  ~CudaBuffer();
 
-  cuda::DevicePointer address() const { return address_; }
-  void* data() const { return reinterpret_cast<void*>(address_); }
+  cuda::DevicePointer address() const { return reinterpret_cast<cuda::DevicePointer>(data()); }
+  void* data() const { return data_.get(); }
   Bytes bytes() const { return bytes_; }
 
  private:
-  void swap(CudaBuffer& other) noexcept;
-
-  cuda::DevicePointer address_ = 0;
+  struct Free {
+    void operator()(void* data) const;
+  };
+  std::unique_ptr<void, Free> data_;
   Bytes bytes_;
 };
 
