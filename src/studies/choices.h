@@ -5,8 +5,10 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include "base/closest.h"
 
@@ -26,6 +28,13 @@ struct Choices {
   const Row& operator[](Enum choice) const { return rows[static_cast<size_t>(choice)]; }
   // Throws a usage error that lists the names.
   const Row& find(std::string_view name) const { return find_named(rows, name, what); }
+  // A member of the row of each name: kKernelModes.find_all({"hot", "cold"}, &KernelModeInfo::mode)
+  template <class Member>
+  std::vector<Member> find_all(std::span<const std::string> names, Member Row::*member) const {
+    std::vector<Member> found;
+    for (const std::string& name : names) found.push_back(find(name).*member);
+    return found;
+  }
 };
 
 }  // namespace ridgeline

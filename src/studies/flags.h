@@ -87,6 +87,14 @@ void add_backward(Flags& flags, BackwardFlags* backward);
 // The sizes in "4096,4096,1024"; empty if they are not `count` whole numbers of at least 1.
 std::vector<int64_t> parse_sizes(std::string_view text, size_t count);
 
+// What each word of a flag stands for: parsed(dtypes, parse_float_dtype).
+template <class Parse>
+auto parsed(const Words& words, Parse parse) {
+  std::vector<std::decay_t<decltype(parse(words.front()))>> values;
+  for (const std::string& word : words) values.push_back(parse(word));
+  return values;
+}
+
 // The names of a table's rows, for FlagRules::choices.
 template <class Table>
 Words names_of(const Table& table) {

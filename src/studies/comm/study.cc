@@ -19,12 +19,13 @@ class Comm final : public Study {
   }
 
   void declare(Flags& flags) override {
-    flags.add("--collective", &collectives_,
+    flags.add("--collective", &matrix_.collectives,
               "all-reduce, reduce-scatter, all-gather, broadcast, or all",
               {.shows_default = true, .choices = names_of(collective_kinds())});
-    flags.add("--size", &sizes_, "bytes of each rank's whole buffer", {.shows_default = true});
+    flags.add("--size", &matrix_.sizes, "bytes of each rank's whole buffer",
+              {.shows_default = true});
     ranks_.declare(flags);
-    add_dtypes(flags, &dtypes_).rules.shows_default = true;
+    add_dtypes(flags, &matrix_.dtypes).rules.shows_default = true;
     add_protocol_flags(flags, &shared.protocol);
     add_device_flags(flags, &shared.device);
     add_sweep_flags(flags, &shared,
@@ -56,7 +57,7 @@ class Comm final : public Study {
 
   bool set_up(const StudySetup& setup) override {
     ranks_.asked_backends = {"threads"};  // the one backend that is always available
-    sizes_ = {"1MB", "10MB", "100MB"};
+    matrix_.sizes = {"1MB", "10MB", "100MB"};
     ranks_.set_ranks({2});
     return setup.attempt == 0;
   }
@@ -64,22 +65,21 @@ class Comm final : public Study {
  private:
   std::string configuration(const StudyRun& run) const {
     return fmt::format("comm --collective {} --size {} --backend {} --dtype {}{}",
-                       fmt::join(collectives_, ","), fmt::join(sizes_, ","),
-                       fmt::join(ranks_.asked_backends, ","), fmt::join(dtypes_, ","),
+                       fmt::join(matrix_.collectives, ","), fmt::join(matrix_.sizes, ","),
+                       fmt::join(ranks_.asked_backends, ","), fmt::join(matrix_.dtypes, ","),
                        to_command(run.protocol));
   }
 
   CommMatrix matrix() const {
-    return {
-        .backends = ranks_.backends(nullptr),
-        .collectives = collectives_ == Words{"all"} ? names_of(collective_kinds()) : collectives_,
-        .sizes = sizes_,
-        .dtypes = dtypes_,
-        .ranks = ranks_.ranks()};
+    CommMatrix matrix = matrix_;
+    matrix.backends = ranks_.backends(nullptr);
+    matrix.ranks = ranks_.ranks();
+    if (matrix.collectives == Words{"all"}) matrix.collectives = names_of(collective_kinds());
+    return matrix;
   }
 
-  Words collectives_ = {"all-reduce"}, sizes_ = {"1MB", "10MB", "100MB", "1GB"};
-  Words dtypes_ = {"fp32"};
+  CommMatrix matrix_ = {
+      .collectives = {"all-reduce"}, .sizes = {"1MB", "10MB", "100MB", "1GB"}, .dtypes = {"fp32"}};
   RankFlags ranks_{{2, 4, 6}};  // outlives the runner
   std::optional<CommRunner> runner_;
 };

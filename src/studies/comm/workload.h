@@ -24,8 +24,8 @@ struct CommWorkload {
 std::string label(const CommWorkload& workload);  // "gloo all-reduce 1.00 MiB fp32, 4 ranks"
 
 struct CommMatrix {
-  std::vector<std::string> backends, collectives, sizes, dtypes;
-  std::vector<int64_t> ranks;
+  std::vector<std::string> backends = {}, collectives = {}, sizes = {}, dtypes = {};
+  std::vector<int64_t> ranks = {};
 };
 // Backends and ranks vary slowest, so that one group of ranks serves many rows. Throws a usage
 // error for an invalid name or size.

@@ -58,19 +58,12 @@ class Costs final : public Study {
   }
 
   void check() override {
-    matrix_.ops.clear();
     const Words all = gemmas_.empty() ? names_of(kCostOps) : Words{"model"};
-    for (const std::string& op : ops_.empty() ? all : ops_)
-      matrix_.ops.push_back(kCostOps.find(op).op);
-    matrix_.phases.clear();
-    for (const std::string& phase : phases_)
-      matrix_.phases.push_back(kCostPhases.find(phase).phase);
-    matrix_.forms.clear();
-    for (const std::string& form : forms_) matrix_.forms.push_back(kCostForms.find(form).form);
-    matrix_.dtypes.clear();
-    for (const std::string& dtype : dtypes_) matrix_.dtypes.push_back(parse_float_dtype(dtype));
-    matrix_.shapes.clear();
-    for (const std::string& shape : shapes_) matrix_.shapes.push_back(parse_gemm_shape(shape));
+    matrix_.ops = kCostOps.find_all(ops_.empty() ? all : ops_, &CostOpInfo::op);
+    matrix_.phases = kCostPhases.find_all(phases_, &CostPhaseInfo::phase);
+    matrix_.forms = kCostForms.find_all(forms_, &CostForm::form);
+    matrix_.dtypes = parsed(dtypes_, parse_float_dtype);
+    matrix_.shapes = parsed(shapes_, parse_gemm_shape);
     if (!shapes_.empty()) matrix_.sizes.clear();
     matrix_.models = gemmas_.empty() ? models() : std::vector<TransformerConfig>();
     matrix_.gemmas = gemmas_of(gemmas_, axes_.context_lengths, axes_.batch_size);

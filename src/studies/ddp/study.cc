@@ -94,8 +94,7 @@ class Ddp final : public Study {
       throw Error(ErrorKind::usage, fmt::format("{} takes one size of buckets", kPredict));
     if (!bucket_mb_.empty())
       options_.bucket_bytes = static_cast<double>(bucket_mb_[0] * kBucketUnit);
-    for (const std::string& name : strategies_)
-      options_.strategies.push_back(parse_parallel_strategy(name));
+    options_.strategies = parsed(strategies_, parse_parallel_strategy);
     if (!is_linear_blocks()) config();  // throws for sizes that make no model
   }
 

@@ -14,14 +14,14 @@ class Gemm final : public Study {
   Gemm() { shared.protocol = {.warmups = 3, .iterations = 100, .time_budget = "1s"}; }
 
   void declare(Flags& flags) override {
-    add_implementations(flags, &implementations_,
+    add_implementations(flags, &matrix_.implementations,
                         "naive, tiled, simd, library (default: all that the device has)",
                         names_of(kGemmImplementations));
-    flags.add("--op", &ops_, "gemm, gemv: what --size makes", {.shows_default = true});
-    flags.add("--size", &sizes_, "of square problems");
+    flags.add("--op", &matrix_.ops, "gemm, gemv: what --size makes", {.shows_default = true});
+    flags.add("--size", &matrix_.sizes, "of square problems");
     flags.add("--shape", &shapes_, "M,N,K of one problem; give it again for more; N = 1 is a gemv",
               {.splits = false});
-    add_dtypes(flags, &dtypes_).rules.shows_default = true;
+    add_dtypes(flags, &matrix_.dtypes).rules.shows_default = true;
     flags.add("--mode", &mode_, "hot, or cold: the last cache emptied before a sample",
               {.shows_default = true, .choices = {"hot", "cold"}, .only_choices = true});
     add_protocol_flags(flags, &shared.protocol);
@@ -69,29 +69,23 @@ class Gemm final : public Study {
   }
 
   bool set_up(const StudySetup& setup) override {
-    sizes_ = setup.device.facts().is_gpu() ? std::vector<int64_t>{1024, 4096}
-                                           : std::vector<int64_t>{256, 512};
+    matrix_.sizes = setup.device.facts().is_gpu() ? std::vector<int64_t>{1024, 4096}
+                                                  : std::vector<int64_t>{256, 512};
     return setup.attempt == 0;
   }
 
  private:
   GemmMatrix matrix(const Device& device) const {
-    GemmMatrix matrix{.ops = ops_,
-                      .sizes = sizes_,
-                      .shapes = {},
-                      .dtypes = dtypes_,
-                      .implementations = implementations_};
-    for (const std::string& shape : shapes_) matrix.shapes.push_back(parse_gemm_shape(shape));
+    GemmMatrix matrix = matrix_;
+    matrix.shapes = parsed(shapes_, parse_gemm_shape);
     if (matrix.sizes.empty() && matrix.shapes.empty())
       matrix.sizes = default_gemm_sizes(device.facts().is_gpu());
     if (matrix.implementations.empty()) matrix.implementations = gemm_implementations_of(device);
     return matrix;
   }
 
-  Words implementations_, shapes_;
-  Words ops_ = {"gemm", "gemv"};
-  std::vector<int64_t> sizes_;
-  Words dtypes_ = {"fp32"};
+  GemmMatrix matrix_ = {.implementations = {}};
+  Words shapes_;
   std::string mode_ = "hot";
   std::optional<Roofline> ceilings_;
   std::optional<GemmStudy> study_;

@@ -117,10 +117,8 @@ class Kernel final : public Study {
                         .modes = modes_of(device),
                         .causal = causal_,
                         .backward = backward_algorithms(backward_.algorithms, device.facts())};
-    if (!shapes_.empty()) matrix.shapes.clear();
-    for (const std::string& shape : shapes_) matrix.shapes.push_back(parse_kernel_shape(shape));
-    if (!modes_.empty()) matrix.modes.clear();
-    for (const std::string& mode : modes_) matrix.modes.push_back(kKernelModes.find(mode).mode);
+    if (!shapes_.empty()) matrix.shapes = parsed(shapes_, parse_kernel_shape);
+    if (!modes_.empty()) matrix.modes = kKernelModes.find_all(modes_, &KernelModeInfo::mode);
     return matrix;
   }
 

@@ -112,25 +112,19 @@ void add_model_sizes(Flags& flags, ModelAxes* axes) {
 }
 
 std::vector<ModelWorkload> workloads_of(const ModelAxes& axes) {
-  ModelMatrix matrix{.sizes = axes.sizes,
-                     .context_lengths = axes.context_lengths,
-                     .batch_size = axes.batch_size,
-                     .precisions = {},
-                     .modes = {},
-                     .micro_batches = axes.micro_batches,
-                     .checkpoint_blocks = axes.checkpoint_blocks,
-                     .overrides = axes.overrides};
-  for (const std::string& text : axes.precisions)
-    matrix.precisions.push_back(kModelPrecisions.find(text).precision);
-  for (const std::string& text : axes.modes) matrix.modes.push_back(parse_mode(text));
-  return expand_matrix(matrix);
+  return expand_matrix(
+      {.sizes = axes.sizes,
+       .context_lengths = axes.context_lengths,
+       .batch_size = axes.batch_size,
+       .precisions = kModelPrecisions.find_all(axes.precisions, &ModelPrecisionInfo::precision),
+       .modes = parsed(axes.modes, parse_mode),
+       .micro_batches = axes.micro_batches,
+       .checkpoint_blocks = axes.checkpoint_blocks,
+       .overrides = axes.overrides});
 }
 
 std::vector<Scenario> scenarios_of(const ModelAxes& axes) {
-  std::vector<Scenario> scenarios;
-  for (const std::string& text : axes.scenarios)
-    scenarios.push_back(kModelScenarios.find(text).scenario);
-  return distinct(std::move(scenarios));
+  return distinct(kModelScenarios.find_all(axes.scenarios, &ScenarioInfo::scenario));
 }
 
 AdamWOptions optimizer_of(const ModelAxes& axes) {

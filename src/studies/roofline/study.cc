@@ -166,11 +166,9 @@ class CeilingProbes final : public Study {
   std::vector<CostRow> paper_rows() const {
     CostMatrix matrix{
         .ops = {CostOp::gemm, CostOp::gemv, CostOp::attention, CostOp::mlp, CostOp::layer},
-        .dtypes = {},
+        .dtypes = parsed(dtypes_.empty() ? Words{"fp32", "bf16"} : dtypes_, parse_float_dtype),
         .models = {transformer_config("small")}};
     if (!sizes_.empty()) matrix.sizes = sizes_;
-    for (const std::string& dtype : dtypes_.empty() ? Words{"fp32", "bf16"} : dtypes_)
-      matrix.dtypes.push_back(parse_float_dtype(dtype));
     return cost_rows(expand_matrix(matrix), data_sheets_of(gpus_), std::nullopt);
   }
 
@@ -186,11 +184,10 @@ class CeilingProbes final : public Study {
                                       run.device_words, shared.seed);
         records.push_back(std::move(*record));
       }
-    std::vector<GpuSpec> specs;
-    for (const std::string& gpu : gpus_) specs.push_back(parse_gpu(gpu));
     const std::filesystem::path csv = run.folder / "data_sheets.csv";
     print("Roofs of data sheets: dense peaks, nothing was measured\n\n{}\n{}\n",
-          to_terminal(gpu_spec_table(specs)), to_terminal(cost_times(records), csv));
+          to_terminal(gpu_spec_table(parsed(gpus_, parse_gpu))),
+          to_terminal(cost_times(records), csv));
     print_notes(cost_notes(records));
     if (shared.dry_run) return;
     const std::filesystem::path path = run.folder / "data_sheets.jsonl";
