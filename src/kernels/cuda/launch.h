@@ -19,12 +19,14 @@
 
 namespace ridgeline {
 
+using CudaConstants = std::vector<std::pair<std::string, std::string>>;
+
 // One specialised kernel. Equal ones have the same machine code.
 struct CudaKernel {
   std::string file;   // an embedded text: "flash_forward.cu"
   std::string entry;  // its extern "C" __global__ function
   // Prepended to the text as #define NAME VALUE.
-  std::vector<std::pair<std::string, std::string>> constants = {};
+  CudaConstants constants = {};
   std::string text = {};  // generated source, used instead of an embedded text
 
   bool operator==(const CudaKernel&) const = default;

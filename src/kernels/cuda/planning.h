@@ -46,6 +46,18 @@ void write_steps(const Strides& strides, int64_t pack, long long (&steps)[kMaxAx
 
 int64_t next_power_of_two(int64_t value);
 
+// A launch of the kernel `name` in the text of that name, on a row of blocks.
+template <class Params>
+CudaLaunch launch_of(const std::string& name, int64_t blocks, int64_t threads,
+                     CudaConstants constants, const Params& params) {
+  CudaLaunch launch{
+      .kernel = {.file = name + ".cu", .entry = name, .constants = std::move(constants)},
+      .grid = {static_cast<uint32_t>(blocks), 1, 1},
+      .threads = static_cast<uint32_t>(threads)};
+  launch.set_params(params);
+  return launch;
+}
+
 // A plan of one launch, without the copy that an initialiser list makes.
 inline std::vector<CudaLaunch> alone(CudaLaunch&& launch) {
   std::vector<CudaLaunch> launches;

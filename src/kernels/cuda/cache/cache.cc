@@ -9,15 +9,6 @@ namespace {
 
 constexpr int64_t kCacheThreads = 256;
 
-CudaLaunch cache_launch(const char* name, int64_t items) {
-  CudaLaunch launch{.kernel = {.file = std::string(name) + ".cu",
-                               .entry = name,
-                               .constants = {{"THREADS", std::to_string(kCacheThreads)}}}};
-  launch.grid = {static_cast<uint32_t>(divide_up(items, kCacheThreads)), 1, 1};
-  launch.threads = static_cast<uint32_t>(kCacheThreads);
-  return launch;
-}
-
 int rows_of(const CudaCall& call) {
   return static_cast<int>(std::get<RowCount>(call.node.attributes.detail).count);
 }
@@ -51,29 +42,28 @@ std::vector<CudaLaunch> plan_append(const CudaCall& call) {
                       .packs = width / pack.get()};
   write_sizes(walk, 1, params.outer_sizes);
   write_steps(walk.strides[0], 1, params.outer_steps);
-  CudaLaunch launch = cache_launch("append", params.items);
-  auto& constants = launch.kernel.constants;
-  constants.emplace_back("TYPE", element_name(cache.dtype));
-  constants.emplace_back("PACK", std::to_string(pack.get()));
-  constants.emplace_back("AXES", std::to_string(walk.shape.rank()));
-  launch.set_params(params);
-  return alone(std::move(launch));
+  return alone(launch_of("append", divide_up(params.items, kCacheThreads), kCacheThreads,
+                         {{"THREADS", std::to_string(kCacheThreads)},
+                          {"TYPE", element_name(cache.dtype)},
+                          {"PACK", std::to_string(pack.get())},
+                          {"AXES", std::to_string(walk.shape.rank())}},
+                         params));
 }
 
 std::vector<CudaLaunch> plan_advance(const CudaCall& call) {
-  CudaLaunch launch{.kernel = {.file = "advance.cu", .entry = "advance"}, .threads = 1};
-  launch.set_params(AdvanceParams{.position = call.outputs[0].as<int>(), .count = rows_of(call)});
-  return alone(std::move(launch));
+  return alone(
+      launch_of("advance", 1, 1, {},
+                AdvanceParams{.position = call.outputs[0].as<int>(), .count = rows_of(call)}));
 }
 
 std::vector<CudaLaunch> plan_ring_positions(const CudaCall& call) {
   const int64_t slots = call.outputs[0].shape[0];
-  CudaLaunch launch = cache_launch("ring_positions", slots);
-  launch.set_params(RingPositionsParams{.position = call.inputs[0].as<int>(),
-                                        .out = call.outputs[0].as<int>(),
-                                        .count = rows_of(call),
-                                        .slots = static_cast<int>(slots)});
-  return alone(std::move(launch));
+  return alone(launch_of("ring_positions", divide_up(slots, kCacheThreads), kCacheThreads,
+                         {{"THREADS", std::to_string(kCacheThreads)}},
+                         RingPositionsParams{.position = call.inputs[0].as<int>(),
+                                             .out = call.outputs[0].as<int>(),
+                                             .count = rows_of(call),
+                                             .slots = static_cast<int>(slots)}));
 }
 
 }  // namespace ridgeline

@@ -12,14 +12,13 @@ namespace {
 
 constexpr int64_t kThreads = 256;
 
-CudaLaunch launch_of(const char* name, DType dtype, int64_t items) {
-  CudaLaunch launch{.kernel = {.file = std::string(name) + ".cu",
-                               .entry = name,
-                               .constants = {{"TYPE", element_name(dtype)},
-                                             {"THREADS", std::to_string(kThreads)}}}};
-  launch.grid = {static_cast<uint32_t>(divide_up(items, kThreads)), 1, 1};
-  launch.threads = static_cast<uint32_t>(kThreads);
-  return launch;
+CudaConstants constants_of(DType dtype) {
+  return {{"TYPE", element_name(dtype)}, {"THREADS", std::to_string(kThreads)}};
+}
+CudaConstants constants_of(DType dtype, const char* name, int64_t value) {
+  return {{"TYPE", element_name(dtype)},
+          {"THREADS", std::to_string(kThreads)},
+          {name, std::to_string(value)}};
 }
 
 // Blocks that search one row, from the shapes alone: enough to fill any device, each with at least
@@ -57,19 +56,12 @@ std::vector<CudaLaunch> plan_argmax(const CudaCall& call) {
                             .part_size = part_size,
                             .rows = static_cast<int>(rows),
                             .parts = static_cast<int>(parts)};
-  CudaLaunch launch = launch_of("argmax", x.dtype, 1);
-  launch.kernel.constants.emplace_back("PACK", std::to_string(pack.get()));
-  launch.grid = {static_cast<uint32_t>(parts), static_cast<uint32_t>(rows), 1};
-  launch.set_params(params);
-  std::vector<CudaLaunch> launches = alone(std::move(launch));
-  if (parts == 1) return launches;
-  CudaLaunch last{.kernel = {.file = "argmax_parts.cu",
-                             .entry = "argmax_parts",
-                             .constants = {{"THREADS", std::to_string(kThreads)}}},
-                  .grid = {static_cast<uint32_t>(rows), 1, 1},
-                  .threads = static_cast<uint32_t>(kThreads)};
-  last.set_params(params);
-  launches.push_back(std::move(last));
+  std::vector<CudaLaunch> launches = alone(
+      launch_of("argmax", parts, kThreads, constants_of(x.dtype, "PACK", pack.get()), params));
+  launches[0].grid[1] = static_cast<uint32_t>(rows);
+  if (parts > 1)
+    launches.push_back(
+        launch_of("argmax_parts", rows, kThreads, {{"THREADS", std::to_string(kThreads)}}, params));
   return launches;
 }
 
@@ -88,18 +80,17 @@ std::vector<CudaLaunch> plan_gather(const CudaCall& call) {
   pack.require_address(table.data, table.dtype);
   pack.require_address(out.data, out.dtype);
   if (table.strides[1] != 1) pack.limit_to(1);
-  CudaLaunch launch = launch_of("gather", out.dtype, element_count(out.shape) / pack.get());
-  launch.kernel.constants.emplace_back("PACK", std::to_string(pack.get()));
-  launch.set_params(GatherParams{.table = table.data,
-                                 .indices = indices.as<int>(),
-                                 .out = out.data,
-                                 .row_step = table.strides[0],
-                                 .column_step = table.strides[1],
-                                 .index_step = indices.strides[0],
-                                 .rows = table.shape[0],
-                                 .count = out.shape[0],
-                                 .width = out.shape[1]});
-  return alone(std::move(launch));
+  const int64_t blocks = divide_up(element_count(out.shape) / pack.get(), kThreads);
+  return alone(launch_of("gather", blocks, kThreads, constants_of(out.dtype, "PACK", pack.get()),
+                         GatherParams{.table = table.data,
+                                      .indices = indices.as<int>(),
+                                      .out = out.data,
+                                      .row_step = table.strides[0],
+                                      .column_step = table.strides[1],
+                                      .index_step = indices.strides[0],
+                                      .rows = table.shape[0],
+                                      .count = out.shape[0],
+                                      .width = out.shape[1]}));
 }
 
 std::vector<CudaLaunch> plan_scatter_add(const CudaCall& call) {
@@ -109,34 +100,32 @@ std::vector<CudaLaunch> plan_scatter_add(const CudaCall& call) {
   const TensorView& out = call.outputs[0];
   const int64_t columns =
       std::min(kMostColumns, next_power_of_two(divide_up(out.shape[1], kThreads)));
-  CudaLaunch launch = launch_of("scatter_add", out.dtype, 1);
-  launch.kernel.constants.emplace_back("COLUMNS", std::to_string(columns));
-  launch.grid = {static_cast<uint32_t>(out.shape[0]),
-                 static_cast<uint32_t>(divide_up(out.shape[1], columns * kThreads)), 1};
-  launch.set_params(ScatterAddParams{.updates = updates.data,
-                                     .indices = indices.as<int>(),
-                                     .out = out.data,
-                                     .row_step = updates.strides[0],
-                                     .column_step = updates.strides[1],
-                                     .index_step = indices.strides[0],
-                                     .count = updates.shape[0],
-                                     .width = out.shape[1]});
+  CudaLaunch launch =
+      launch_of("scatter_add", out.shape[0], kThreads, constants_of(out.dtype, "COLUMNS", columns),
+                ScatterAddParams{.updates = updates.data,
+                                 .indices = indices.as<int>(),
+                                 .out = out.data,
+                                 .row_step = updates.strides[0],
+                                 .column_step = updates.strides[1],
+                                 .index_step = indices.strides[0],
+                                 .count = updates.shape[0],
+                                 .width = out.shape[1]});
+  launch.grid[1] = static_cast<uint32_t>(divide_up(out.shape[1], columns * kThreads));
   return alone(std::move(launch));
 }
 
 std::vector<CudaLaunch> plan_pick(const CudaCall& call) {
   const TensorView& x = call.inputs[0];
   const TensorView& indices = call.inputs[1];
-  CudaLaunch launch = launch_of("pick", x.dtype, x.shape[0]);
-  launch.set_params(PickParams{.x = x.data,
-                               .indices = indices.as<int>(),
-                               .out = call.outputs[0].data,
-                               .row_step = x.strides[0],
-                               .column_step = x.strides[1],
-                               .index_step = indices.strides[0],
-                               .count = x.shape[0],
-                               .width = x.shape[1]});
-  return alone(std::move(launch));
+  return alone(launch_of("pick", divide_up(x.shape[0], kThreads), kThreads, constants_of(x.dtype),
+                         PickParams{.x = x.data,
+                                    .indices = indices.as<int>(),
+                                    .out = call.outputs[0].data,
+                                    .row_step = x.strides[0],
+                                    .column_step = x.strides[1],
+                                    .index_step = indices.strides[0],
+                                    .count = x.shape[0],
+                                    .width = x.shape[1]}));
 }
 
 std::vector<CudaLaunch> plan_place(const CudaCall& call) {
@@ -146,16 +135,15 @@ std::vector<CudaLaunch> plan_place(const CudaCall& call) {
   PackWidth pack(out.dtype);
   pack.require_multiple(out.shape[1]);
   pack.require_address(out.data, out.dtype);
-  CudaLaunch launch = launch_of("place", out.dtype, element_count(out.shape) / pack.get());
-  launch.kernel.constants.emplace_back("PACK", std::to_string(pack.get()));
-  launch.set_params(PlaceParams{.values = values.data,
-                                .indices = indices.as<int>(),
-                                .out = out.data,
-                                .value_step = values.strides[0],
-                                .index_step = indices.strides[0],
-                                .count = out.shape[0],
-                                .width = out.shape[1]});
-  return alone(std::move(launch));
+  const int64_t blocks = divide_up(element_count(out.shape) / pack.get(), kThreads);
+  return alone(launch_of("place", blocks, kThreads, constants_of(out.dtype, "PACK", pack.get()),
+                         PlaceParams{.values = values.data,
+                                     .indices = indices.as<int>(),
+                                     .out = out.data,
+                                     .value_step = values.strides[0],
+                                     .index_step = indices.strides[0],
+                                     .count = out.shape[0],
+                                     .width = out.shape[1]}));
 }
 
 }  // namespace ridgeline

@@ -45,11 +45,9 @@ CudaLaunch plan_gemm(CudaGemm which, const TensorView& a, const TensorView& b,
                     .blocks_across = 1};
   const bool vector = params.n == 1, naive = which == CudaGemm::naive;
   const std::string entry = std::string(vector ? "gemv" : "gemm") + (naive ? "_naive" : "_tiled");
-  CudaLaunch launch{.kernel = {.file = entry + ".cu",
-                               .entry = entry,
-                               .constants = {{"TYPE", element_name(out.dtype)}}}};
+  CudaConstants constants = {{"TYPE", element_name(out.dtype)}};
   const auto constant = [&](const char* name, int64_t value) {
-    launch.kernel.constants.emplace_back(name, std::to_string(value));
+    constants.emplace_back(name, std::to_string(value));
   };
   int64_t blocks = 0;
   if (vector) {
@@ -69,34 +67,26 @@ CudaLaunch plan_gemm(CudaGemm which, const TensorView& a, const TensorView& b,
   if (blocks > INT32_MAX)
     throw Error(ErrorKind::unsupported, "the result has more tiles than a grid has blocks",
                 "choose smaller sizes");
-  launch.grid = {static_cast<uint32_t>(blocks), 1, 1};
-  launch.threads = static_cast<uint32_t>(kThreads);
-  launch.set_params(params);
-  return launch;
+  return launch_of(entry, blocks, kThreads, std::move(constants), params);
 }
 
 CudaLaunch plan_stream(const TensorView& a, const TensorView* b, const TensorView& to,
                        int64_t passes) {
   const int64_t packs = element_count(a.shape) / 4;
-  CudaLaunch launch{.kernel = {.file = "stream_probe.cu",
-                               .entry = "stream_probe",
-                               .constants = {{"TRIAD", b == nullptr ? "0" : "1"},
-                                             {"THREADS", std::to_string(kThreads)},
-                                             {"PACKS", std::to_string(kStreamPacks)}}}};
-  launch.grid = {static_cast<uint32_t>(divide_up(packs, kThreads * kStreamPacks)), 1, 1};
-  launch.threads = static_cast<uint32_t>(kThreads);
-  launch.set_params(StreamParams{.a = a.data,
-                                 .b = b == nullptr ? nullptr : b->data,
-                                 .to = to.data,
-                                 .count = packs,
-                                 .passes = static_cast<int>(passes)});
-  return launch;
+  return launch_of("stream_probe", divide_up(packs, kThreads * kStreamPacks), kThreads,
+                   {{"TRIAD", b == nullptr ? "0" : "1"},
+                    {"THREADS", std::to_string(kThreads)},
+                    {"PACKS", std::to_string(kStreamPacks)}},
+                   StreamParams{.a = a.data,
+                                .b = b == nullptr ? nullptr : b->data,
+                                .to = to.data,
+                                .count = packs,
+                                .passes = static_cast<int>(passes)});
 }
 
 CudaLaunch plan_hold(double milliseconds) {
-  CudaLaunch launch{.kernel = {.file = "hold.cu", .entry = "hold"}, .threads = 1};
-  launch.set_params(HoldParams{.nanoseconds = static_cast<unsigned long long>(1e6 * milliseconds)});
-  return launch;
+  return launch_of("hold", 1, 1, {},
+                   HoldParams{.nanoseconds = static_cast<unsigned long long>(1e6 * milliseconds)});
 }
 
 std::vector<CudaKernel> gemm_samples() {

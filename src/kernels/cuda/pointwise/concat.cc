@@ -79,17 +79,13 @@ std::vector<CudaLaunch> plan_concat(const CudaCall& call) {
     write_steps(outer.strides[i], 1, part.outer_steps);
     write_steps(inner.strides[i], pack.get(), part.inner_steps);
   }
-  CudaLaunch launch{.kernel = {.file = "concat.cu",
-                               .entry = "concat",
-                               .constants = {{"TYPE", element_name(out.dtype)},
-                                             {"PACK", std::to_string(pack.get())},
-                                             {"OUTER_AXES", std::to_string(outer.shape.rank())},
-                                             {"INNER_AXES", std::to_string(inner.shape.rank())},
-                                             {"INDEX", index_name(params.items)}}}};
-  launch.grid = {static_cast<uint32_t>(divide_up(params.items, kConcatItemsPerBlock)), 1, 1};
-  launch.threads = 256;
-  launch.set_params(params);
-  return alone(std::move(launch));
+  return alone(launch_of("concat", divide_up(params.items, kConcatItemsPerBlock), 256,
+                         {{"TYPE", element_name(out.dtype)},
+                          {"PACK", std::to_string(pack.get())},
+                          {"OUTER_AXES", std::to_string(outer.shape.rank())},
+                          {"INNER_AXES", std::to_string(inner.shape.rank())},
+                          {"INDEX", index_name(params.items)}},
+                         params));
 }
 
 }  // namespace ridgeline

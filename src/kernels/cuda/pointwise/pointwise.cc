@@ -121,12 +121,10 @@ std::vector<CudaLaunch> plan_pad(const CudaCall& call) {
 }
 
 std::vector<CudaLaunch> plan_iota(const CudaCall& call) {
-  CudaLaunch launch{.kernel = {.file = "iota.cu", .entry = "iota"}};
+  constexpr int64_t kThreads = 256;
   const int64_t count = call.outputs[0].shape[0];
-  launch.threads = 256;
-  launch.grid = {static_cast<uint32_t>(divide_up(count, launch.threads)), 1, 1};
-  launch.set_params(IotaParams{call.outputs[0].as<int>(), count});
-  return alone(std::move(launch));
+  return alone(launch_of("iota", divide_up(count, kThreads), kThreads, {},
+                         IotaParams{call.outputs[0].as<int>(), count}));
 }
 
 }  // namespace ridgeline

@@ -99,20 +99,17 @@ Planned plan_stage(const Problem& problem, const Destination& to) {
   params.out = finishes ? to.data : to.scratch;
   params.scale = finishes ? to.scale : 1.0f;
 
-  CudaLaunch launch{
-      .kernel = {.file = by_columns ? "reduce_columns.cu" : "reduce_rows.cu",
-                 .entry = by_columns ? "reduce_columns" : "reduce_rows",
-                 .constants = {{"FOLD", problem.fold},
-                               {"IN", element_name(problem.dtype)},
-                               {"OUT", element_name(finishes ? to.dtype : DType::f32)},
-                               {"PACK", std::to_string(pack.get())},
-                               {"GROUP", std::to_string(group)},
-                               {"THREADS", std::to_string(threads)},
-                               {"KEPT_AXES", std::to_string(problem.kept.shape.rank())},
-                               {"REDUCED_AXES", std::to_string(problem.reduced.shape.rank())}}}};
-  launch.grid = {static_cast<uint32_t>(blocks), static_cast<uint32_t>(parts_used), 1};
-  launch.threads = static_cast<uint32_t>(threads);
-  launch.set_params(params);
+  CudaLaunch launch = launch_of(by_columns ? "reduce_columns" : "reduce_rows", blocks, threads,
+                                {{"FOLD", problem.fold},
+                                 {"IN", element_name(problem.dtype)},
+                                 {"OUT", element_name(finishes ? to.dtype : DType::f32)},
+                                 {"PACK", std::to_string(pack.get())},
+                                 {"GROUP", std::to_string(group)},
+                                 {"THREADS", std::to_string(threads)},
+                                 {"KEPT_AXES", std::to_string(problem.kept.shape.rank())},
+                                 {"REDUCED_AXES", std::to_string(problem.reduced.shape.rank())}},
+                                params);
+  launch.grid[1] = static_cast<uint32_t>(parts_used);
   return {std::move(launch), parts_used};
 }
 

@@ -14,21 +14,14 @@ constexpr int64_t kMaxChunks = 16;         // each needs an address, which takes
 constexpr int64_t kShortRowThreads = 128;  // of a block of groups no wider than a warp
 
 struct RowOp {
-  const char* file;
-  const char* entry;
-  const char* long_file;
-  const char* long_entry;
+  const char* name;
+  const char* long_name;
   int64_t elements;       // that a thread may hold in registers, of each operand
   int64_t long_elements;  // that it handles at a time in long rows
 };
 
-constexpr RowOp kSoftmax = {"softmax.cu", "softmax", "softmax_long.cu", "softmax_long", 32, 16};
-constexpr RowOp kSoftmaxGradient = {"softmax_gradient.cu",
-                                    "softmax_gradient",
-                                    "softmax_gradient_long.cu",
-                                    "softmax_gradient_long",
-                                    16,
-                                    16};
+constexpr RowOp kSoftmax = {"softmax", "softmax_long", 32, 16};
+constexpr RowOp kSoftmaxGradient = {"softmax_gradient", "softmax_gradient_long", 16, 16};
 
 // The axes before the last one.
 TensorView without_columns(TensorView view) {
@@ -75,22 +68,19 @@ std::vector<CudaLaunch> plan_rows(const RowOp& op, const CudaCall& call, bool lo
                               : std::max<int64_t>(1, op.long_elements / pack.get());
   const int64_t threads = group > kWarp ? group : kShortRowThreads;
 
-  CudaLaunch launch{.kernel = {.file = fits ? op.file : op.long_file,
-                               .entry = fits ? op.entry : op.long_entry,
-                               .constants = {{"TYPE", element_name(out.dtype)},
-                                             {"PACK", std::to_string(pack.get())},
-                                             {"CHUNKS", std::to_string(chunks)},
-                                             {"GROUP", std::to_string(group)},
-                                             {"THREADS", std::to_string(threads)},
-                                             {"MIN_BLOCKS", std::to_string(kMaxThreads / threads)},
-                                             {"AXES", std::to_string(walk.shape.rank())},
-                                             {"INDEX", index_name(params.rows)},
-                                             {"EVEN", even ? "1" : "0"},
-                                             {"LOG", logarithm ? "1" : "0"}}}};
-  launch.grid = {static_cast<uint32_t>(divide_up(params.rows, threads / group)), 1, 1};
-  launch.threads = static_cast<uint32_t>(threads);
-  launch.set_params(params);
-  return alone(std::move(launch));
+  return alone(launch_of(fits ? op.name : op.long_name, divide_up(params.rows, threads / group),
+                         threads,
+                         {{"TYPE", element_name(out.dtype)},
+                          {"PACK", std::to_string(pack.get())},
+                          {"CHUNKS", std::to_string(chunks)},
+                          {"GROUP", std::to_string(group)},
+                          {"THREADS", std::to_string(threads)},
+                          {"MIN_BLOCKS", std::to_string(kMaxThreads / threads)},
+                          {"AXES", std::to_string(walk.shape.rank())},
+                          {"INDEX", index_name(params.rows)},
+                          {"EVEN", even ? "1" : "0"},
+                          {"LOG", logarithm ? "1" : "0"}},
+                         params));
 }
 
 }  // namespace

@@ -61,17 +61,6 @@ void for_each_launch(const std::vector<size_t>& tensors, std::span<const int64_t
   }
 }
 
-CudaLaunch launch_of(const char* name, int64_t pack, int64_t piece, int64_t blocks) {
-  CudaLaunch launch{.kernel = {.file = std::string(name) + ".cu",
-                               .entry = name,
-                               .constants = {{"PACK", std::to_string(pack)},
-                                             {"PIECE", std::to_string(piece)},
-                                             {"THREADS", std::to_string(kThreads)}}}};
-  launch.grid = {static_cast<uint32_t>(blocks), 1, 1};
-  launch.threads = static_cast<uint32_t>(kThreads);
-  return launch;
-}
-
 AdamWNumbers numbers_of(const AdamWSpec& spec, std::span<const TensorView> inputs) {
   return {.scalars = inputs[0].as<float>(),
           .gradient_scale = spec.scaled ? inputs[1].as<float>() : nullptr,
@@ -115,10 +104,12 @@ std::vector<CudaLaunch> plan_sum_of_squares(const CudaCall& call) {
         [&](SumOfSquaresParams& params, int64_t blocks) {
           params.sums = sums;
           sums += blocks;
-          CudaLaunch launch = launch_of("sum_of_squares", pack, kSummedPiece, blocks);
-          launch.kernel.constants.emplace_back("TYPE", element_name(dtype));
-          launch.set_params(params);
-          launches.push_back(std::move(launch));
+          launches.push_back(launch_of("sum_of_squares", blocks, kThreads,
+                                       {{"PACK", std::to_string(pack)},
+                                        {"PIECE", std::to_string(kSummedPiece)},
+                                        {"THREADS", std::to_string(kThreads)},
+                                        {"TYPE", element_name(dtype)}},
+                                       params));
         });
   };
   add(tensors.packed, widest);
@@ -171,17 +162,20 @@ std::vector<CudaLaunch> plan_adamw_update(const CudaCall& call) {
         },
         [&](AdamWParams& params, int64_t blocks) {
           params.numbers = numbers;
-          CudaLaunch launch = launch_of("adamw", pack, kUpdatedPiece, blocks);
-          auto& constants = launch.kernel.constants;
-          constants.emplace_back("PARAMETER", element_name(parameter_dtype));
-          constants.emplace_back("GRADIENT", element_name(gradient_dtype));
           const DType copy_dtype = spec.copied ? call.outputs[3 * count].dtype : parameter_dtype;
-          constants.emplace_back("COPY", element_name(copy_dtype));
-          constants.emplace_back("COPIED", spec.copied ? "1" : "0");
-          constants.emplace_back("CS336", spec.variant == AdamWVariant::cs336 ? "1" : "0");
-          constants.emplace_back("SCALED", spec.skips ? "2" : spec.scaled ? "1" : "0");
-          launch.set_params(params);
-          launches.push_back(std::move(launch));
+          launches.push_back(launch_of("adamw", blocks, kThreads,
+                                       {{"PACK", std::to_string(pack)},
+                                        {"PIECE", std::to_string(kUpdatedPiece)},
+                                        {"THREADS", std::to_string(kThreads)},
+                                        {"PARAMETER", element_name(parameter_dtype)},
+                                        {"GRADIENT", element_name(gradient_dtype)},
+                                        {"COPY", element_name(copy_dtype)},
+                                        {"COPIED", spec.copied ? "1" : "0"},
+                                        {"CS336", spec.variant == AdamWVariant::cs336 ? "1" : "0"},
+                                        {"SCALED", spec.skips    ? "2"
+                                                   : spec.scaled ? "1"
+                                                                 : "0"}},
+                                       params));
         });
   };
   add(tensors.packed, kWidest);
@@ -191,12 +185,10 @@ std::vector<CudaLaunch> plan_adamw_update(const CudaCall& call) {
 
 std::vector<CudaLaunch> plan_loss_scale_update(const CudaCall& call) {
   const auto& spec = std::get<LossScaleSpec>(call.node.attributes.detail);
-  CudaLaunch launch{.kernel = {.file = "loss_scale.cu", .entry = "loss_scale", .constants = {}},
-                    .threads = 1};
-  launch.set_params(LossScaleParams{.state = call.outputs[0].as<float>(),
-                                    .norm = call.inputs[1].as<float>(),
-                                    .growth_interval = spec.growth_interval});
-  return {std::move(launch)};
+  return alone(launch_of("loss_scale", 1, 1, {},
+                         LossScaleParams{.state = call.outputs[0].as<float>(),
+                                         .norm = call.inputs[1].as<float>(),
+                                         .growth_interval = spec.growth_interval}));
 }
 
 }  // namespace ridgeline
