@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/damaged_file.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/printable.h"
@@ -25,8 +26,7 @@ constexpr StoredDType kDTypes[] = {{"F64", 64}, {"F32", 32},    {"F16", 16},   {
 constexpr const char* kMetadata = "__metadata__";
 
 Error bad(const std::string& problem) {
-  return {ErrorKind::usage, "the header of safetensors " + problem,
-          "the file is damaged or not what it says; get it again"};
+  return damaged_file("the header of safetensors " + problem);
 }
 
 Error unexpected(const Json& value, const std::string& key, const std::string& name) {

@@ -1,7 +1,7 @@
 // Reads the index of a model that is stored in several files: {"weight_map": {tensor: file}}.
 #include <fmt/format.h>
 
-#include "base/error.h"
+#include "base/damaged_file.h"
 #include "base/json.h"
 #include "models/weight_files.h"
 
@@ -9,8 +9,7 @@ namespace ridgeline {
 namespace {
 
 Error bad_index_text(const std::string& problem) {
-  return {ErrorKind::usage, "the index of weights " + problem,
-          "the file is damaged or not what it says; get it again"};
+  return damaged_file("the index of weights " + problem);
 }
 
 // Only a file beside the index is accepted, because a path could lead anywhere.

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/damaged_file.h"
 #include "base/printable.h"
-#include "text/damaged_file.h"
 
 namespace ridgeline {
 

@@ -4,7 +4,7 @@
 
 #include <bit>
 
-#include "text/damaged_file.h"
+#include "base/damaged_file.h"
 
 namespace ridgeline {
 namespace {

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <unordered_set>
 
+#include "base/damaged_file.h"
 #include "base/error.h"
 #include "base/printable.h"
-#include "text/damaged_file.h"
 #include "text/protobuf.h"
 #include "text/utf8.h"
 #include "text/vocabulary.h"

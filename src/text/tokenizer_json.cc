@@ -6,10 +6,10 @@
 #include <set>
 #include <unordered_map>
 
+#include "base/damaged_file.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/printable.h"
-#include "text/damaged_file.h"
 #include "text/utf8.h"
 #include "text/vocabulary.h"
 

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "base/damaged_file.h"
 #include "base/printable.h"
-#include "text/damaged_file.h"
 #include "text/utf8.h"
 
 namespace ridgeline {

@@ -1,4 +1,4 @@
-// The error for a tokenizer's file that cannot be what it says.
+// The error for a file, of a tokenizer or of weights, that cannot be what it says.
 #pragma once
 
 #include <string>
