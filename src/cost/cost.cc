@@ -85,32 +85,27 @@ double appended_bytes(const Graph& graph, const Node& node) {
          static_cast<double>(rows.back(1));
 }
 
-// The number of slots of a cache that hold rows.
-int64_t filled_slots(const Graph& graph, const Node& node, const CostOptions& options) {
-  const int64_t slots = graph.type(node.inputs[1]).shape[2];
-  return std::min(slots, options.cached_length.value_or(slots));
-}
-
 // Query-key pairs that the mask of an attention node lets through, over all heads.
-double visible_pairs(const Graph& graph, const Node& node, const CostOptions& options) {
+double visible_pairs(const Graph& graph, const Node& node) {
   const auto& spec = std::get<AttentionSpec>(node.attributes.detail);
   const Shape& q = graph.type(node.inputs[0]).shape;
   const auto heads = static_cast<double>(q[0] * q[1]);
-  if (!spec.cached)
-    return visible_pairs(spec.mask, q[2], graph.type(node.inputs[1]).shape[2]) * heads;
+  const int64_t keys = graph.type(node.inputs[1]).shape[2];
+  if (!spec.cached) return visible_pairs(spec.mask, q[2], keys) * heads;
   const AttentionMask mask{.causal = true,
                            .alignment = AttentionMask::Alignment::bottom_right,
                            .window = spec.mask.window};
-  return visible_pairs(mask, q[2], filled_slots(graph, node, options)) * heads;
+  return visible_pairs(mask, q[2], keys) * heads;
 }
 
 // The fraction of the slots of a cache that attention reads.
-double cached_share(const Graph& graph, const Node& node, const CostOptions& options) {
+double cached_share(const Graph& graph, const Node& node) {
   const auto& spec = std::get<AttentionSpec>(node.attributes.detail);
-  int64_t read = filled_slots(graph, node, options);
+  const int64_t slots = graph.type(node.inputs[1]).shape[2];
+  int64_t read = slots;
   if (spec.mask.window > 0)
     read = std::min(read, spec.mask.window + graph.type(node.inputs[0]).shape[2] - 1);
-  return static_cast<double>(read) / static_cast<double>(graph.type(node.inputs[1]).shape[2]);
+  return static_cast<double>(read) / static_cast<double>(slots);
 }
 
 double communicated_bytes(const Graph& graph, const Node& node) {
@@ -134,7 +129,7 @@ Cost& Cost::operator+=(const Cost& other) {
   return *this;
 }
 
-std::vector<Cost> node_costs(const Graph& graph, const CostOptions& options) {
+std::vector<Cost> node_costs(const Graph& graph) {
   const std::vector<Layout> places = layouts(graph);
   std::vector<Cost> costs(graph.nodes().size());
   for (uint32_t number = 0; number < graph.nodes().size(); ++number) {
@@ -153,8 +148,7 @@ std::vector<Cost> node_costs(const Graph& graph, const CostOptions& options) {
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const Value input = node.inputs[i];
       if (graph.node(input).op == Op::constant) continue;
-      const double share =
-          is_cached(node) && (i == 1 || i == 2) ? cached_share(graph, node, options) : 1;
+      const double share = is_cached(node) && (i == 1 || i == 2) ? cached_share(graph, node) : 1;
       cost.bytes += i == 0 && rule.looks_up
                         ? static_cast<double>(byte_size(node.outputs[0]).count)
                         : share * bytes_read(graph.type(input), places[graph.index(input)].strides);
@@ -170,7 +164,7 @@ std::vector<Cost> node_costs(const Graph& graph, const CostOptions& options) {
       cost.macs = output * width;
       cost.flops = cost.macs * rule.flops;
     } else if (rule.over == CountedOver::visible_pairs) {
-      cost.macs = rule.products * visible_pairs(graph, node, options) * width;
+      cost.macs = rule.products * visible_pairs(graph, node) * width;
       cost.flops = cost.macs * rule.flops;
     } else if (rule.over == CountedOver::all_inputs) {
       for (Value input : node.inputs) cost.flops += rule.flops * elements(graph.type(input));
@@ -185,8 +179,8 @@ std::vector<Cost> node_costs(const Graph& graph, const CostOptions& options) {
   return costs;
 }
 
-Cost stage_cost(const Graph& graph, const Stage& stage, const CostOptions& options) {
-  const std::vector<Cost> costs = node_costs(graph, options);
+Cost stage_cost(const Graph& graph, const Stage& stage) {
+  const std::vector<Cost> costs = node_costs(graph);
   Cost total;
   for (uint32_t number = stage.begin; number < stage.end; ++number) total += costs[number];
   return total;

@@ -19,15 +19,10 @@ struct Cost {
   double arithmetic_intensity() const { return bytes > 0 ? flops / bytes : 0; }
 };
 
-struct CostOptions {
-  // Rows that caches have seen after the step, for attention over them. Empty: caches are full, and
-  // attention reads their whole capacity.
-  std::optional<int64_t> cached_length = {};
-};
+// One entry per node. Views and constants cost nothing; a broadcast operand is read once; caches
+// are full, and attention reads their whole capacity.
+std::vector<Cost> node_costs(const Graph& graph);
 
-// One entry per node. Views and constants cost nothing; a broadcast operand is read once.
-std::vector<Cost> node_costs(const Graph& graph, const CostOptions& options = {});
-
-Cost stage_cost(const Graph& graph, const Stage& stage, const CostOptions& options = {});
+Cost stage_cost(const Graph& graph, const Stage& stage);
 
 }  // namespace ridgeline

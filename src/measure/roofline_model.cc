@@ -59,8 +59,7 @@ void add_ceiling(Roofline& roofline, const Record& record) {
                            .probe = probe_name(record),
                            .rate = rate,
                            .burst = 1e9 * number_at(metrics, "burst_gflops_per_s"),
-                           .spec = 1e9 * number_at(metrics, "spec_gflops_per_s"),
-                           .spec_is = text_of(metrics, "spec_is")};
+                           .spec = 1e9 * number_at(metrics, "spec_gflops_per_s")};
     const std::string dtype = ceiling.dtype;
     keep_best(roofline.compute, std::move(ceiling),
               [&](const ComputeCeiling& each) { return each.dtype == dtype; });

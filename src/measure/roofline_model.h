@@ -30,7 +30,6 @@ struct ComputeCeiling {
   double rate = 0;
   double burst = 0;
   double spec = 0;
-  std::string spec_is = {};  // the source of `spec`
 };
 
 struct MemoryCeiling {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <numbers>
 
 #include "base/closest.h"
 #include "base/error.h"
@@ -119,15 +118,6 @@ std::array<float, kAdamWScalars> adamw_scalars(const AdamWOptions& options, int6
     return static_cast<float>(1 - std::pow(beta, static_cast<double>(step)));
   };
   return {static_cast<float>(learning_rate), correction(options.beta1), correction(options.beta2)};
-}
-
-double CosineSchedule::learning_rate(int64_t step) const {
-  if (step < warmup_steps)
-    return peak * static_cast<double>(step) / static_cast<double>(warmup_steps);
-  if (step >= decay_steps) return floor;
-  const double progress =
-      static_cast<double>(step - warmup_steps) / static_cast<double>(decay_steps - warmup_steps);
-  return floor + 0.5 * (1 + std::cos(progress * std::numbers::pi)) * (peak - floor);
 }
 
 }  // namespace ridgeline

@@ -56,15 +56,4 @@ Clipping clip_by_norm(std::span<const Tensor> gradients, double max_norm);
 std::array<float, kAdamWScalars> adamw_scalars(const AdamWOptions& options, int64_t step,
                                                double learning_rate);
 
-// Linear from 0 to `peak` over warmup_steps, then half a cosine down to `floor` at decay_steps,
-// then `floor`.
-struct CosineSchedule {
-  double peak = 1e-3;
-  double floor = 0;
-  int64_t warmup_steps = 0;
-  int64_t decay_steps = 1;
-
-  double learning_rate(int64_t step) const;
-};
-
 }  // namespace ridgeline

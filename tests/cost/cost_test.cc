@@ -53,18 +53,14 @@ TEST(Cost, CachesAreReadWholeUnlessALengthIsGiven) {
   const auto y = cached_attention(q, appended, appended, position, {});
   const auto window = cached_attention(q, appended, appended, position, {.mask = {.window = 10}});
   advance(position, 2);
-  const auto cost_of = [&](const Tensor& x, CostOptions options) {
-    return node_costs(graph, options)[x.value().node];
-  };
-  EXPECT_EQ(cost_of(appended, {}).bytes, 2 * 2 * 3 * 2 * 64 * 2 + 4);
+  const auto cost_of = [&](const Tensor& x) { return node_costs(graph)[x.value().node]; };
+  EXPECT_EQ(cost_of(appended).bytes, 2 * 2 * 3 * 2 * 64 * 2 + 4);
   const double others = 2 * (2 * 6 * 2 * 64 * 2) + 2 * 6 * 2 * 4 + 4;  // q, output, lse, position
   const double of_a_slot = 2 * (2 * 3 * 64 * 2);
-  EXPECT_EQ(cost_of(y.output, {}).bytes, others + 100 * of_a_slot);
-  EXPECT_EQ(cost_of(y.output, {.cached_length = 30}).bytes, others + 30 * of_a_slot);
-  EXPECT_EQ(cost_of(y.output, {.cached_length = 5000}).bytes, others + 100 * of_a_slot);
-  EXPECT_EQ(cost_of(y.output, {.cached_length = 30}).macs, 2 * (29 + 30) * 2 * 6 * 64.0);
-  EXPECT_EQ(cost_of(window.output, {}).bytes, others + 11 * of_a_slot);
-  EXPECT_EQ(cost_of(window.output, {}).macs, 2 * (10 + 10) * 2 * 6 * 64.0);
+  EXPECT_EQ(cost_of(y.output).bytes, others + 100 * of_a_slot);
+  EXPECT_EQ(cost_of(y.output).macs, 2 * (99 + 100) * 2 * 6 * 64.0);
+  EXPECT_EQ(cost_of(window.output).bytes, others + 11 * of_a_slot);
+  EXPECT_EQ(cost_of(window.output).macs, 2 * (10 + 10) * 2 * 6 * 64.0);
 }
 
 TEST(Memory, AttentionSavesItsWeights) {

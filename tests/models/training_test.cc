@@ -62,6 +62,24 @@ struct Trained {
   NamedDoubles weights;
 };
 
+// Linear from 0 to `peak` over warmup_steps, then half a cosine down to `floor` at decay_steps,
+// then `floor`.
+struct CosineSchedule {
+  double peak = 1e-3;
+  double floor = 0;
+  int64_t warmup_steps = 0;
+  int64_t decay_steps = 1;
+
+  double learning_rate(int64_t step) const {
+    if (step < warmup_steps)
+      return peak * static_cast<double>(step) / static_cast<double>(warmup_steps);
+    if (step >= decay_steps) return floor;
+    const double progress =
+        static_cast<double>(step - warmup_steps) / static_cast<double>(decay_steps - warmup_steps);
+    return floor + 0.5 * (1 + std::cos(progress * std::numbers::pi)) * (peak - floor);
+  }
+};
+
 struct TrainingCase {
   AdamWOptions optimizer;
   CosineSchedule schedule;
@@ -262,16 +280,6 @@ TEST(Training, IsTheSameBitByBitOnAGpuThatIsToldTo) {
   RIDGELINE_NEEDS_GPU();
   CudaDevice first({.deterministic = true}), second({.deterministic = true});
   expect_equal_runs(first, second);
-}
-
-TEST(CosineSchedule, WarmsUpDecaysAndStays) {
-  const CosineSchedule schedule{.peak = 1, .floor = 0.1, .warmup_steps = 4, .decay_steps = 12};
-  EXPECT_DOUBLE_EQ(schedule.learning_rate(0), 0);
-  EXPECT_DOUBLE_EQ(schedule.learning_rate(1), 0.25);
-  EXPECT_DOUBLE_EQ(schedule.learning_rate(4), 1);
-  EXPECT_DOUBLE_EQ(schedule.learning_rate(8), 0.55);
-  EXPECT_DOUBLE_EQ(schedule.learning_rate(12), 0.1);
-  EXPECT_DOUBLE_EQ(schedule.learning_rate(1000), 0.1);
 }
 
 TEST(AdamW, OptionsOutsideTheirRangeAreRefused) {
