@@ -221,12 +221,7 @@ std::vector<CostGemma> gemmas_of(const std::vector<std::string>& words,
   for (const std::string& word : words) {
     const Gemma3Config config = find_gemma3_config(word);
     for (const int64_t context : contexts) {
-      if (context > config.max_positions)
-        throw Error(ErrorKind::usage,
-                    fmt::format("--context-length {} is more than the {} positions that {} was "
-                                "made for",
-                                context, config.max_positions, config.name),
-                    "give a shorter one");
+      expect_positions(config, context);
       gemmas.push_back({config, word, batch_size, context});
     }
   }

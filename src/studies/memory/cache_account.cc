@@ -8,6 +8,7 @@
 #include "base/file_io.h"
 #include "base/print.h"
 #include "studies/memory/model_account.h"
+#include "studies/model/flags.h"
 #include "studies/row.h"
 
 namespace ridgeline {
@@ -174,12 +175,7 @@ std::vector<CacheWorkload> expand_caches(const CacheAxes& axes) {
       contexts.push_back(config.max_positions);
     for (const std::string& mode : axes.modes)
       for (const int64_t context : contexts) {
-        if (context > config.max_positions)
-          throw Error(ErrorKind::usage,
-                      fmt::format("--context-length {} is more than the {} positions that {} was "
-                                  "made for",
-                                  context, config.max_positions, config.name),
-                      "give a shorter one");
+        expect_positions(config, context);
         workloads.push_back({.config = config,
                              .config_word = word,
                              .batch_size = axes.batch_size,

@@ -180,4 +180,13 @@ std::string to_command(const ModelWorkload& workload, std::string_view implement
                      workload.config.context_length, info(workload.precision).name, implementation);
 }
 
+void expect_positions(const Gemma3Config& config, int64_t context_length) {
+  if (context_length > config.max_positions)
+    throw Error(
+        ErrorKind::usage,
+        fmt::format("--context-length {} is more than the {} positions that {} was made for",
+                    context_length, config.max_positions, config.name),
+        "give a shorter one");
+}
+
 }  // namespace ridgeline

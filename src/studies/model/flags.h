@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "models/gemma3_config.h"
 #include "studies/flags.h"
 #include "studies/model/workload.h"
 
@@ -44,5 +45,8 @@ std::string to_command(const ModelAxes& axes, ModelPrecision precision);
 std::string to_command(const ModelOverrides& overrides);
 std::string to_command(const ModelWorkload& workload);
 std::string to_command(const ModelWorkload& workload, std::string_view implementation);
+
+// Throws a usage error for a --context-length beyond the positions of the model.
+void expect_positions(const Gemma3Config& config, int64_t context_length);
 
 }  // namespace ridgeline
