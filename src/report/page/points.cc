@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/sort_by.h"
 #include "measure/statistics.h"
 #include "report/page/sections.h"
 #include "report/page/svg_picture.h"
@@ -72,6 +73,32 @@ std::optional<ChartPoint> speedup_point(double x, const Record& base, const Reco
 ChartPoint counted_point(double x, double value, Quantity quantity) {
   const std::string text = quantity_text(quantity, value);
   return {.x = x, .y = value, .text = text, .value = text};
+}
+
+ChartSeries* tensor_series(Chart& chart, const std::string& name, int colour, size_t most) {
+  const auto found = std::ranges::find(chart.series, name, &ChartSeries::name);
+  if (found != chart.series.end()) return &*found;
+  if (chart.series.size() == most) return nullptr;
+  return &chart.series.emplace_back(
+      ChartSeries{.name = name, .colour = colour, .palette = ChartSeries::Palette::tensors});
+}
+
+void ImplementationLines::add(const Record& record, ChartPoint point) {
+  ChartSeries& series = by_name[shown(record.implementation, 40)];
+  series.colour = context.colour(record.implementation);
+  series.implementation = shown(record.implementation, 60);
+  xs.push_back(point.x);
+  ys.push_back(point.y);
+  series.points.push_back(std::move(point));
+}
+
+void ImplementationLines::move_to(Chart& chart) {
+  for (auto& [name, series] : by_name) {
+    if (chart.series.size() == kMostImplementations) break;
+    series.name = name;
+    sort_by(series.points, &ChartPoint::x);
+    chart.series.push_back(std::move(series));
+  }
 }
 
 void hold_intervals(Chart& chart) {

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/sort_by.h"
 #include "report/page/axis.h"
+#include "report/page/points.h"
 #include "studies/attention/tables.h"
 #include "studies/attention/workload.h"
 #include "studies/memory/attention.h"
@@ -102,12 +103,8 @@ Chart tensors_chart(const LengthGroup& group) {
                                                                      : " (would not fit)"));
     double total = 0;
     for (const MemoryItem& tensor : tensors) {
-      auto series = std::find_if(chart.series.begin(), chart.series.end(),
-                                 [&](const ChartSeries& s) { return s.name == tensor.name; });
-      if (series == chart.series.end())
-        series = chart.series.insert(series, {.name = tensor.name,
-                                              .colour = static_cast<int>(chart.series.size()),
-                                              .palette = ChartSeries::Palette::tensors});
+      const auto colour = static_cast<int>(chart.series.size());
+      ChartSeries* series = tensor_series(chart, tensor.name, colour);
       const auto bytes = static_cast<double>(tensor.bytes.count);
       series->points.push_back(
           {category, bytes, fmt::format("{} of {}", quantity_text(Quantity::bytes, bytes), name)});

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <map>
 
-#include "base/sort_by.h"
 #include "report/page/axis.h"
 #include "report/page/points.h"
 #include "report/page/quiet.h"
@@ -44,8 +43,7 @@ Chart comm_chart(const ReportContext& context, const std::vector<const Record*>&
                   "{} against the bytes of a rank's buffer, one line per backend; both axes "
                   "logarithmic.",
                   axis.what)};
-  std::map<std::string, ChartSeries> by_name;
-  std::vector<double> xs, ys;
+  ImplementationLines lines{context};
   for (const Record* record : rows) {
     const auto bytes = positive_at(record->workload, "bytes");
     const auto value = axis.of(*record), median = median_of(*record, kCommPhase);
@@ -56,21 +54,11 @@ Chart comm_chart(const ReportContext& context, const std::vector<const Record*>&
                              [&](double ms) { return is_rate ? *value * *median / ms : ms; });
     if (!point) continue;
     point->text = fmt::format("{}, {}", quantity_text(Quantity::bytes, point->x), point->text);
-    ChartSeries& series = by_name[shown(record->implementation, 40)];
-    series.colour = context.colour(record->implementation);
-    series.implementation = shown(record->implementation, 60);
-    xs.push_back(point->x);
-    ys.push_back(point->y);
-    series.points.push_back(std::move(*point));
+    lines.add(*record, std::move(*point));
   }
-  for (auto& [name, series] : by_name) {
-    if (chart.series.size() == kMostImplementations) break;
-    series.name = name;
-    sort_by(series.points, &ChartPoint::x);
-    chart.series.push_back(std::move(series));
-  }
-  chart.x = log_axis("bytes of a rank's buffer", Quantity::bytes, xs);
-  chart.y = log_axis(axis.label, axis.quantity, ys, axis.better);
+  lines.move_to(chart);
+  chart.x = log_axis("bytes of a rank's buffer", Quantity::bytes, lines.xs);
+  chart.y = log_axis(axis.label, axis.quantity, lines.ys, axis.better);
   return chart;
 }
 

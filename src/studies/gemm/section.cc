@@ -5,7 +5,6 @@
 #include <cmath>
 #include <map>
 
-#include "base/sort_by.h"
 #include "report/page/axis.h"
 #include "report/page/points.h"
 #include "report/page/quiet.h"
@@ -53,8 +52,7 @@ Chart gemm_chart(const ReportContext& context, const std::vector<const Record*>&
                   "{} against the size, the edge of a cube (of gemv, a square) with as many "
                   "multiply-accumulates, one line per implementation; both axes logarithmic.",
                   axis.what)};
-  std::map<std::string, ChartSeries> by_name;
-  std::vector<double> xs, ys;
+  ImplementationLines lines{context};
   for (const Record* record : rows) {
     const auto edge = gemm_edge(*record);
     if (!edge || !record->cost || record->cost->forward.flops <= 0) continue;
@@ -63,21 +61,11 @@ Chart gemm_chart(const ReportContext& context, const std::vector<const Record*>&
                              [&](double ms) { return axis.of(ms, flops); });
     if (!point) continue;
     point->text = fmt::format("n {:.0f}, {}", *edge, point->text);
-    ChartSeries& series = by_name[shown(record->implementation, 40)];
-    series.colour = context.colour(record->implementation);
-    series.implementation = shown(record->implementation, 60);
-    xs.push_back(point->x);
-    ys.push_back(point->y);
-    series.points.push_back(std::move(*point));
+    lines.add(*record, std::move(*point));
   }
-  for (auto& [name, series] : by_name) {
-    if (chart.series.size() == kMostImplementations) break;
-    series.name = name;
-    sort_by(series.points, &ChartPoint::x);
-    chart.series.push_back(std::move(series));
-  }
-  chart.x = log_axis("size n", Quantity::length, xs);
-  chart.y = log_axis(axis.label, axis.quantity, ys, axis.better);
+  lines.move_to(chart);
+  chart.x = log_axis("size n", Quantity::length, lines.xs);
+  chart.y = log_axis(axis.label, axis.quantity, lines.ys, axis.better);
   return chart;
 }
 

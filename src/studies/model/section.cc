@@ -178,15 +178,9 @@ Chart memory_by_kind_chart(const ModelGroup& group) {
       for (const auto& [key, value] : at_peak->items()) {
         const double bytes = value.is_number_integer() ? value.get<double>() : 0;
         if (!(bytes > 0)) continue;
-        const std::string words = kind_words(key);
-        auto series = std::find_if(chart.series.begin(), chart.series.end(),
-                                   [&](const ChartSeries& s) { return s.name == words; });
-        if (series == chart.series.end()) {
-          if (chart.series.size() == kMostKinds) continue;  // records come from files
-          series = chart.series.insert(series, {.name = words,
-                                                .colour = static_cast<int>(chart.series.size()),
-                                                .palette = ChartSeries::Palette::tensors});
-        }
+        const auto colour = static_cast<int>(chart.series.size());
+        ChartSeries* series = tensor_series(chart, kind_words(key), colour, kMostKinds);
+        if (series == nullptr) continue;
         series->points.push_back(
             {category, bytes,
              fmt::format("{} of {}", quantity_text(Quantity::bytes, bytes), name)});

@@ -6,6 +6,7 @@
 
 #include "base/sort_by.h"
 #include "report/page/axis.h"
+#include "report/page/points.h"
 #include "report/page/quiet.h"
 #include "report/record_cells.h"
 #include "studies/profile/fold_rows.h"
@@ -43,13 +44,8 @@ Chart category_chart(const std::vector<const Record*>& rows) {
         const double ms = row.total_ms.value_or(0);
         if (!(ms > 0)) continue;
         const std::string name = shown(row.key, 40);
-        auto series = std::ranges::find(chart.series, name, &ChartSeries::name);
-        if (series == chart.series.end()) {
-          if (chart.series.size() == kMostCategories) continue;  // records come from files
-          series = chart.series.insert(series, {.name = name,
-                                                .colour = category_colour(name),
-                                                .palette = ChartSeries::Palette::tensors});
-        }
+        ChartSeries* series = tensor_series(chart, name, category_colour(name), kMostCategories);
+        if (series == nullptr) continue;
         series->points.push_back({at, ms, quantity_text(Quantity::milliseconds, ms)});
         total += ms;
       }

@@ -5,6 +5,7 @@
 
 #include "base/sort_by.h"
 #include "report/page/axis.h"
+#include "report/page/points.h"
 #include "report/page/quiet.h"
 #include "report/record_cells.h"
 #include "studies/profile/fold_rows.h"
@@ -26,13 +27,9 @@ Chart step_chart(const RecordedStep& step) {
               .zooms = true};
   std::vector<double> ends;
   for (const RecordedStep::Work& work : step.work) {
-    auto series = std::ranges::find(chart.series, work.category, &ChartSeries::name);
-    if (series == chart.series.end()) {
-      if (chart.series.size() == kMostKinds) continue;  // records come from files
-      series = chart.series.insert(series, {.name = work.category,
-                                            .colour = category_colour(work.category),
-                                            .palette = ChartSeries::Palette::tensors});
-    }
+    ChartSeries* series =
+        tensor_series(chart, work.category, category_colour(work.category), kMostKinds);
+    if (series == nullptr) continue;
     const double begin = 1e-3 * work.begin_us, end = begin + 1e-3 * work.us;
     series->points.push_back(
         {.x = static_cast<double>(work.track),
