@@ -30,6 +30,10 @@ struct RowOptions {
   Json settings = Json::object();  // what else identifies a row, such as how kernels were tuned
   std::function<bool()> interrupted = {};  // polled between samples
   StageHook stage = {};                    // called with what a row does next
+
+  void begin(const std::string& what) const {
+    if (stage) stage(what);
+  }
 };
 
 // With seed and settings, what distinguishes a row from all others: the key of --resume.

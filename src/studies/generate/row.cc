@@ -161,7 +161,7 @@ const std::filesystem::path& GenerateStudy::weights_folder() {
 
 std::optional<Record> GenerateStudy::run_peer(const GenerateRow& row, Record described) {
   if (!peers_) peers_.emplace(device_, options_.row.interrupted);
-  if (options_.row.stage) options_.row.stage("weights");
+  options_.row.begin("weights");
   PeerText text{.folder = weights_folder(),
                 .prompt = job_.prompt,
                 .new_tokens = job_.max_new_tokens,
@@ -170,7 +170,7 @@ std::optional<Record> GenerateStudy::run_peer(const GenerateRow& row, Record des
                 .dtype = job_.dtype,
                 .protocol = options_.row.protocol,
                 .interrupted = options_.row.interrupted};
-  if (options_.row.stage) options_.row.stage("the other library");
+  options_.row.begin("the other library");
   std::optional<Record> record = peers_->run_text(text, std::move(described));
   if (!record || record->status != Status::ok) return record;
   TextOfTokens shown(job_, options_.print);
@@ -199,11 +199,11 @@ std::optional<Record> GenerateStudy::run(const GenerateRow& row, Record describe
     const MemoryWatch memory(device_);
     generator->prepare();
     record.memory.predicted_peak = generator->predicted_peak();  // after a fallback, too
-    if (options_.row.stage) options_.row.stage("weights");
+    options_.row.begin("weights");
     const double load_begin = monotonic_s();
     generator->load(job_.weights ? &*job_.weights : nullptr, options_.row.seed);
     const double load_s = monotonic_s() - load_begin;
-    if (options_.row.stage) options_.row.stage("prompt");
+    options_.row.begin("prompt");
     std::vector<int32_t> prompts, first;
     for (int64_t i = 0; i < row.batch_size; ++i)
       prompts.insert(prompts.end(), job_.prompt.begin(), job_.prompt.end());

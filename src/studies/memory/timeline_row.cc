@@ -80,15 +80,11 @@ double TimelineStudy::expected_s(const StepWorkload& workload, const Record& des
   return kPlanning + expected_once_s({.flops = step_flops(workload)}, device_, described.machine);
 }
 
-void TimelineStudy::begin(const char* stage) const {
-  if (options_.row.stage) options_.row.stage(stage);
-}
-
 std::optional<Record> TimelineStudy::run(const StepWorkload& workload, const TimelineFiles& files,
                                          Record described) {
   return try_row(std::move(described), label(workload), [&](Record& record) {
     const double begin_s = monotonic_s();
-    begin("planning");
+    options_.row.begin("planning");
     const std::unique_ptr<Executable> executable = build(workload);
     const size_t stages = stages_of(workload);
     MemoryTimeline timeline = predict_memory(*executable, device_, stages);
@@ -104,7 +100,7 @@ std::optional<Record> TimelineStudy::run(const StepWorkload& workload, const Tim
     };
     take(/*is_measured=*/false);
     const auto write = [&] {
-      begin("writing events");
+      options_.row.begin("writing events");
       write_one(*record.metrics, "timeline_csv", files.events,
                 [&] { write_table(files.events, timeline_events(timeline)); });
       write_one(*record.metrics, "snapshot", files.snapshot,
@@ -117,12 +113,12 @@ std::optional<Record> TimelineStudy::run(const StepWorkload& workload, const Tim
     }
     if (options_.row.interrupted && options_.row.interrupted()) throw Interrupted();
     MemoryWatch watch(device_);
-    begin("compiling");
+    options_.row.begin("compiling");
     executable->prepare();
-    begin("parameters");
+    options_.row.begin("parameters");
     fill_inputs(workload, *executable, inputs_, {device_, options_.row.seed, options_.optimizer});
     watch.after_fill();
-    begin("running");
+    options_.row.begin("running");
     timeline = measure_memory(*executable, device_, stages);
     watch.after_run(record.memory);
     take(/*is_measured=*/true);

@@ -48,7 +48,6 @@ class TimelineStudy {
 
  private:
   std::unique_ptr<Executable> build(const StepWorkload& workload) const;
-  void begin(const char* stage) const;
 
   Device& device_;
   TimelineOptions options_;

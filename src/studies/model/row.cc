@@ -172,7 +172,7 @@ std::unique_ptr<Executable> ModelStudy::build(const ModelWorkload& workload, Sce
 }
 
 void ModelStudy::begin(Scenario scenario, const char* stage) const {
-  if (options_.row.stage) options_.row.stage(fmt::format("{}: {}", info(scenario).name, stage));
+  options_.row.begin(fmt::format("{}: {}", info(scenario).name, stage));
 }
 
 void ModelStudy::predict(const Executable& executable, Bytes before, Record& record) const {

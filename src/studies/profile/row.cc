@@ -1,10 +1,7 @@
 #include "studies/profile/row.h"
 
-#include <fmt/format.h>
-
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/print.h"
 #include "profile/memory_timeline.h"
 #include "profile/trace.h"
 #include "studies/device_facts.h"
@@ -71,26 +68,22 @@ double ProfileStudy::expected_s(const StepWorkload& workload, const Record& desc
   return step * (options_.schedule.steps() + 2 * options_.schedule.active);
 }
 
-void ProfileStudy::begin(const char* stage) const {
-  if (options_.row.stage) options_.row.stage(stage);
-}
-
 std::optional<Record> ProfileStudy::run(const StepWorkload& workload, const ProfileRowOptions& how,
                                         Record described) {
   return try_row(std::move(described), label(workload), [&](Record& record) {
     const double begin_s = monotonic_s();
-    begin("compiling");
+    options_.row.begin("compiling");
     const std::unique_ptr<Executable> executable = build(workload);
     record.memory.predicted_peak = executable->predicted_peak();
     expect_within_budget(*record.memory.predicted_peak, device_);
     MemoryWatch watch(device_);
     executable->prepare();
     record.memory.predicted_peak = executable->predicted_peak();  // may be that of eager execution
-    begin("parameters");
+    options_.row.begin("parameters");
     fill_inputs(workload, *executable, inputs_, {device_, options_.row.seed, options_.optimizer});
     watch.after_fill();
 
-    begin("profiling");
+    options_.row.begin("profiling");
     record.device_before = device_state(device_);
     const bool is_forward_of_both = std::holds_alternative<AttentionConfig>(workload.of) &&
                                     workload.scenario == Scenario::forward;
@@ -122,7 +115,7 @@ std::optional<Record> ProfileStudy::run(const StepWorkload& workload, const Prof
                             {"predicted_by", options_.roofline ? kByCeilings : kByPeaks}});
     TraceOptions trace{.name = label(workload)};
     if (meter_) {
-      begin("counting");
+      options_.row.begin("counting");
       const Utilisation seen = meter_.measure(device_, step);
       (*record.metrics)["utilization"] = utilization_json(seen);
       const int64_t offset_ns =
@@ -136,7 +129,7 @@ std::optional<Record> ProfileStudy::run(const StepWorkload& workload, const Prof
                        .iterations = options_.schedule.active,
                        .elapsed_s = monotonic_s() - begin_s};
     if (how.trace.empty()) return;
-    begin("writing the trace");
+    options_.row.begin("writing the trace");
     // A trace that cannot be written does not fail the row.
     try {
       const MemoryTimeline memory =

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <optional>
 #include <string>
 
@@ -51,7 +50,6 @@ class ProfileStudy {
 
  private:
   std::unique_ptr<Executable> build(const StepWorkload& workload) const;
-  void begin(const char* stage) const;
 
   Device& device_;
   ProfileStudyOptions options_;
