@@ -83,7 +83,8 @@ ChartSeries* tensor_series(Chart& chart, const std::string& name, int colour, si
       ChartSeries{.name = name, .colour = colour, .palette = ChartSeries::Palette::tensors});
 }
 
-void ImplementationLines::add(const Record& record, ChartPoint point) {
+void ImplementationLines::add(const ReportContext& context, const Record& record,
+                              ChartPoint point) {
   ChartSeries& series = by_name[shown(record.implementation, 40)];
   series.colour = context.colour(record.implementation);
   series.implementation = shown(record.implementation, 60);

@@ -36,11 +36,10 @@ ChartSeries* tensor_series(Chart& chart, const std::string& name, int colour,
 
 // Lines over the sizes of rows, one for each implementation.
 struct ImplementationLines {
-  const ReportContext& context;
   std::map<std::string, ChartSeries> by_name = {};
   std::vector<double> xs = {}, ys = {};  // what the axes have to include
 
-  void add(const Record& record, ChartPoint point);
+  void add(const ReportContext& context, const Record& record, ChartPoint point);
   void move_to(Chart& chart);  // at most kMostImplementations
 };
 

@@ -43,7 +43,7 @@ Chart comm_chart(const ReportContext& context, const std::vector<const Record*>&
                   "{} against the bytes of a rank's buffer, one line per backend; both axes "
                   "logarithmic.",
                   axis.what)};
-  ImplementationLines lines{context};
+  ImplementationLines lines;
   for (const Record* record : rows) {
     const auto bytes = positive_at(record->workload, "bytes");
     const auto value = axis.of(*record), median = median_of(*record, kCommPhase);
@@ -54,7 +54,7 @@ Chart comm_chart(const ReportContext& context, const std::vector<const Record*>&
                              [&](double ms) { return is_rate ? *value * *median / ms : ms; });
     if (!point) continue;
     point->text = fmt::format("{}, {}", quantity_text(Quantity::bytes, point->x), point->text);
-    lines.add(*record, std::move(*point));
+    lines.add(context, *record, std::move(*point));
   }
   lines.move_to(chart);
   chart.x = log_axis("bytes of a rank's buffer", Quantity::bytes, lines.xs);

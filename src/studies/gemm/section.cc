@@ -52,7 +52,7 @@ Chart gemm_chart(const ReportContext& context, const std::vector<const Record*>&
                   "{} against the size, the edge of a cube (of gemv, a square) with as many "
                   "multiply-accumulates, one line per implementation; both axes logarithmic.",
                   axis.what)};
-  ImplementationLines lines{context};
+  ImplementationLines lines;
   for (const Record* record : rows) {
     const auto edge = gemm_edge(*record);
     if (!edge || !record->cost || record->cost->forward.flops <= 0) continue;
@@ -61,7 +61,7 @@ Chart gemm_chart(const ReportContext& context, const std::vector<const Record*>&
                              [&](double ms) { return axis.of(ms, flops); });
     if (!point) continue;
     point->text = fmt::format("n {:.0f}, {}", *edge, point->text);
-    lines.add(*record, std::move(*point));
+    lines.add(context, *record, std::move(*point));
   }
   lines.move_to(chart);
   chart.x = log_axis("size n", Quantity::length, lines.xs);

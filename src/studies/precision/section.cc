@@ -4,8 +4,8 @@
 #include <cmath>
 #include <map>
 
-#include "base/sort_by.h"
 #include "report/page/axis.h"
+#include "report/page/points.h"
 #include "report/record_cells.h"
 #include "studies/precision/tables.h"
 #include "studies/precision/training_rows.h"
@@ -13,45 +13,30 @@
 namespace ridgeline {
 namespace {
 
-// Errors of one op and magnitude: a line per pair of formats.
-struct ErrorChart {
-  std::map<std::string, ChartSeries> lines = {};
-  std::vector<double> lengths = {}, errors = {};
-};
-
-void add_point(const ReportContext& context, const Record& record, ErrorChart& chart) {
+void add_point(const ReportContext& context, const Record& record, ImplementationLines& lines) {
   const auto of = [&](const char* name) {
     return std::abs(number_in(*record.metrics, name).value_or(0));
   };
   const auto length = positive_at(record.workload, "length");
   const double error = of("total_error");
   if (!length || !std::isfinite(error) || error <= 0) return;  // not on a logarithmic axis
-  ChartSeries& line = chart.lines[shown(record.implementation, 40)];
-  line.colour = context.colour(record.implementation);
-  line.implementation = shown(record.implementation, 60);
-  const auto x = static_cast<double>(*length);
-  line.points.push_back({x, error,
-                         fmt::format("{:.3g}: representation {:.3g}, accumulation {:.3g}", error,
-                                     of("representation_error"), of("accumulation_error"))});
-  chart.lengths.push_back(x);
-  chart.errors.push_back(error);
+  lines.add(context, record,
+            {static_cast<double>(*length), error,
+             fmt::format("{:.3g}: representation {:.3g}, accumulation {:.3g}", error,
+                         of("representation_error"), of("accumulation_error"))});
 }
 
-Chart finished(const std::string& op, ErrorChart errors) {
+// The errors of one op and magnitude, by pairs of formats.
+Chart finished(const std::string& op, ImplementationLines lines) {
   Chart chart{.id = "precision-" + op,
               .title = fmt::format("Error of {} by length", op),
               .description = fmt::format(
                   "The error of {} against its length, one line per pair of formats, values/sums; "
                   "both axes logarithmic.",
                   op)};
-  for (auto& [name, line] : errors.lines) {
-    if (chart.series.size() == kMostImplementations) break;
-    line.name = name;
-    sort_by(line.points, &ChartPoint::x);
-    chart.series.push_back(std::move(line));
-  }
-  chart.x = log_axis("length", Quantity::length, errors.lengths);
-  chart.y = log_axis("error", Quantity::intensity, errors.errors, Better::lower);
+  lines.move_to(chart);
+  chart.x = log_axis("length", Quantity::length, lines.xs);
+  chart.y = log_axis("error", Quantity::intensity, lines.ys, Better::lower);
   return chart;
 }
 
@@ -61,7 +46,7 @@ ReportSection precision_section(const ReportContext& context) {
   ReportSection section{.id = "precision",
                         .title = "Precision",
                         .question = "What do narrow numbers cost in accuracy?"};
-  std::map<std::string, std::map<std::string, ErrorChart>> views;  // by name, then by op
+  std::map<std::string, std::map<std::string, ImplementationLines>> views;  // by name, then by op
   const std::vector<const Record*> rows = rows_of_study(context.rows, "precision");
   for (const Record* record : rows) {
     const std::string op = text_at(record->workload, "op");
@@ -75,8 +60,8 @@ ReportSection precision_section(const ReportContext& context) {
   for (auto& [name, charts] : views) {
     if (section.views.size() == kMostViews) break;
     ReportView view{.name = name};
-    for (auto& [op, errors] : charts)
-      if (!errors.lines.empty()) view.charts.push_back(finished(op, std::move(errors)));
+    for (auto& [op, lines] : charts)
+      if (!lines.by_name.empty()) view.charts.push_back(finished(op, std::move(lines)));
     if (!view.charts.empty()) section.views.push_back(std::move(view));
   }
   if (Chart chart = training_chart(context, rows); !chart.series.empty()) {
