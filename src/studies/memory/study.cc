@@ -5,7 +5,6 @@
 #include "base/error.h"
 #include "base/file_io.h"
 #include "base/print.h"
-#include "measure/turns.h"
 #include "runtime/scratch.h"
 #include "studies/attention/row.h"
 #include "studies/memory/attention.h"
@@ -13,6 +12,7 @@
 #include "studies/memory/model_account.h"
 #include "studies/memory/timeline_row.h"
 #include "studies/memory/timeline_tables.h"
+#include "studies/profile/tables.h"
 #include "studies/study.h"
 
 namespace ridgeline {
@@ -164,7 +164,7 @@ class Memory final : public Study {
     for (const Record& record : records) {
       const std::vector<std::string> answers = timeline_answers(record);
       if (answers.empty()) continue;
-      print("{}\n", timeline_name(record));
+      print("{}\n", profile_name(record));
       print_notes(answers);
       print("\n");
       if (records.size() > kMostInFull) continue;

@@ -11,6 +11,7 @@
 #include "report/page/axis.h"
 #include "studies/memory/recorded_timeline.h"
 #include "studies/memory/timeline_tables.h"
+#include "studies/profile/tables.h"
 
 namespace ridgeline {
 namespace {
@@ -222,7 +223,7 @@ ReportSection timeline_section(const ReportContext& context) {
       .why = rows.front()->memory.peak ? "By the ledger, byte by byte."
                                        : "Predicted from graph and plan; nothing was run."};
   for (const Record* record : rows) {
-    std::string text = named_model(timeline_name(*record), record->workload) + ":";
+    std::string text = named_model(profile_name(*record), record->workload) + ":";
     for (const std::string& answer : timeline_answers(*record)) text += " " + answer;
     if (section.sentences.size() < kMostAnswers) section.sentences.push_back(shown(text, 800));
   }
@@ -234,7 +235,7 @@ ReportSection timeline_section(const ReportContext& context) {
       if (!row.empty() && row.front().text == timeline_workload_name(*record))
         row.front().text = shown(named_model(row.front().text, record->workload), 120);
   for (const Record* record : rows) {
-    const std::string of = " of " + named_model(timeline_name(*record), record->workload);
+    const std::string of = " of " + named_model(profile_name(*record), record->workload);
     for (Table table : {held_at_peak(*record, kTop), largest_tensors_of(*record, kTop)}) {
       if (section.tables.size() > kMostTables || table.rows.empty()) continue;
       table.title += of;

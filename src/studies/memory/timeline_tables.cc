@@ -12,6 +12,7 @@
 #include "studies/memory/model.h"
 #include "studies/memory/recorded_timeline.h"
 #include "studies/profile/fold_rows.h"
+#include "studies/profile/tables.h"
 
 namespace ridgeline {
 namespace {
@@ -148,10 +149,6 @@ std::string timeline_workload_name(const Record& record) {
   const std::string scenario = " " + text_of(record.workload, "scenario");
   if (name.ends_with(scenario)) name.resize(name.size() - scenario.size());
   return name;
-}
-
-std::string timeline_name(const Record& record) {
-  return fmt::format("{}, {}", profile_workload_name(record), record.implementation);
 }
 
 Table timeline_csv(const RecordRefs& records) {
@@ -323,7 +320,7 @@ std::vector<std::string> timeline_notes(const RecordRefs& records) {
   size_t predicted = 0;
   for (const Record* record : rows) {
     if (record->status != Status::ok) {
-      notes.push_back(fmt::format("{}: {}: {}", timeline_name(*record),
+      notes.push_back(fmt::format("{}: {}: {}", profile_name(*record),
                                   status_csv_word(record->status), record->error));
       continue;
     }
@@ -332,7 +329,7 @@ std::vector<std::string> timeline_notes(const RecordRefs& records) {
       if (const std::string why =
               text_of(*record->metrics, fmt::format("{}_not_written", file).c_str());
           !why.empty())
-        notes.push_back(fmt::format("{}: no {}: {}", timeline_name(*record),
+        notes.push_back(fmt::format("{}: no {}: {}", profile_name(*record),
                                     file == std::string_view("snapshot") ? "snapshot" : "events",
                                     why));
   }

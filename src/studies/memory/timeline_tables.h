@@ -1,7 +1,6 @@
 // Tables and sentences about memory timelines: CSV, peaks, what is live at a peak, notes.
 #pragma once
 
-#include <span>
 #include <string>
 #include <vector>
 
@@ -22,8 +21,6 @@ Table largest_tensors_of(const Record& record, size_t top);
 
 // "2.7B context 512 batch 4 fp32", without scenario and mode.
 std::string timeline_workload_name(const Record& record);
-// "2.7B context 512 batch 4 fp32 full-step, vanilla".
-std::string timeline_name(const Record& record);
 
 // "parameters 12.7 GiB, activations 20.4 GiB, optimizer state 25.4 GiB": the kinds of tensors at
 // the peak, largest first, without negligible ones. Empty if the record does not have them.
