@@ -1,5 +1,4 @@
 // ridgeline report: renders results files as an HTML page, as Markdown, or as figures.
-#include <fmt/format.h>
 
 #include <memory>
 

@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "base/printable.h"
-#include "base/units.h"
 #include "cli/interrupt.h"
 #include "studies/studies.h"
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "codegen/cuda_body.h"
 #include "plan/op_text.h"

@@ -1,7 +1,5 @@
 #include "cost/parallel_account.h"
 
-#include <algorithm>
-
 namespace ridgeline {
 namespace {
 

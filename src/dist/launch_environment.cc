@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <climits>
-
 #include "base/environment.h"
 #include "base/error.h"
 #include "base/parse_number.h"

@@ -11,7 +11,6 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
-#include <memory>
 #include <system_error>
 #include <vector>
 

@@ -4,7 +4,6 @@
 
 #include <cerrno>
 #include <fstream>
-#include <mutex>
 #include <optional>
 #include <system_error>
 #include <vector>

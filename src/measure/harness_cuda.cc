@@ -1,9 +1,7 @@
 // A GPU's clock for the harness: CUDA events, through the driver that is opened at run time.
-#include <fmt/format.h>
 
 #include <memory>
 
-#include "base/error.h"
 #include "ridgeline/harness.h"
 #include "runtime/cuda/driver_api.h"
 

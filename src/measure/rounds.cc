@@ -1,7 +1,6 @@
 #include "measure/rounds.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "base/clock.h"

@@ -2,7 +2,6 @@
 // are rows of tokens, [tokens, width].
 #pragma once
 
-#include <functional>
 #include <initializer_list>
 #include <string>
 #include <utility>

@@ -1,6 +1,5 @@
 #include "profile/category.h"
 
-#include <algorithm>
 #include <string>
 
 #include "base/printable.h"

@@ -1,7 +1,6 @@
 // Flags that studies share: device, protocol, and where results go.
 #pragma once
 
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>

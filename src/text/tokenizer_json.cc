@@ -10,7 +10,6 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/printable.h"
-#include "text/utf8.h"
 #include "text/vocabulary.h"
 
 namespace ridgeline {

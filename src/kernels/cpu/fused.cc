@@ -1,7 +1,6 @@
 #include "kernels/cpu/fused.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "base/larger.h"
 #include "kernels/cpu/chunk.h"

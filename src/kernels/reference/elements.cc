@@ -1,6 +1,5 @@
 #include "kernels/reference/elements.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 

@@ -5,11 +5,9 @@
 //   write_file_atomically("report.html", to_html(document));
 #pragma once
 
-#include <functional>
 #include <limits>
 #include <map>
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>

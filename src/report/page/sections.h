@@ -2,7 +2,6 @@
 // function of the rows, left out when empty.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -1,7 +1,5 @@
 #include "report/page/svg_rows.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 

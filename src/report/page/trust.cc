@@ -7,7 +7,6 @@
 #include <set>
 
 #include "base/sort_by.h"
-#include "report/page/axis.h"
 #include "report/page/quiet.h"
 #include "report/page/roofline_dots.h"
 #include "report/page/sections.h"

@@ -1,7 +1,6 @@
 // The table of the ladder: launches, time and memory of each rung, and its speedups.
 #pragma once
 
-#include <span>
 #include <string_view>
 
 #include "measure/record_values.h"

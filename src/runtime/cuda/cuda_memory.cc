@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/error.h"
-
 namespace ridgeline {
 namespace {
 

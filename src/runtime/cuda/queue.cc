@@ -7,7 +7,6 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "kernels/cuda/params.h"
 
 namespace ridgeline {
 namespace {

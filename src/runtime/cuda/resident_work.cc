@@ -1,7 +1,5 @@
 // Resident kernels on a GPU: uploads their tables and words, and launches them.
-#include <cstring>
 
-#include "base/error.h"
 #include "kernels/cuda/resident/resident.h"
 #include "runtime/cuda/cuda_device.h"
 

@@ -4,9 +4,7 @@
 #include <compare>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "report/record_columns.h"

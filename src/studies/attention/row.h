@@ -1,11 +1,9 @@
 // One row of the attention study: build, run, verify, measure, record.
 #pragma once
 
-#include <functional>
 #include <optional>
 
 #include "cost/cost.h"
-#include "measure/protocol.h"
 #include "measure/record.h"
 #include "runtime/device.h"
 #include "studies/attention/workload.h"

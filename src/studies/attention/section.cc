@@ -1,10 +1,6 @@
 // Report sections: time of attention and of its kernels against the sequence length, and speedups.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
-#include <set>
-
 #include "report/page/axis.h"
 #include "report/page/points.h"
 #include "report/page/quiet.h"

@@ -1,13 +1,10 @@
 #include "studies/comm/rank.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
-#include <limits>
 
 #include "base/clock.h"
 #include "base/error.h"

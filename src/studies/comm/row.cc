@@ -1,7 +1,5 @@
 #include "studies/comm/row.h"
 
-#include <fmt/format.h>
-
 #include "studies/comm/rank.h"
 #include "studies/expected_time.h"
 #include "studies/row.h"

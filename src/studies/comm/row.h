@@ -1,10 +1,8 @@
 // One row of the comm study: a collective, a size, a backend and a number of ranks.
 #pragma once
 
-#include <functional>
 #include <optional>
 
-#include "measure/protocol.h"
 #include "measure/record.h"
 #include "runtime/device.h"
 #include "studies/comm/workload.h"

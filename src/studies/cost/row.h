@@ -4,7 +4,6 @@
 //   Record record = study.run(row, study.describe(row, blank)).value();
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>

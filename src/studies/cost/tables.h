@@ -1,7 +1,6 @@
 // What the cost study shows: counts, least times, sentences and a report section.
 #pragma once
 
-#include <span>
 #include <string>
 #include <vector>
 

@@ -1,7 +1,5 @@
 #include "studies/ddp/row.h"
 
-#include <fmt/format.h>
-
 #include "runtime/rank_device.h"
 #include "studies/ddp/rank.h"
 #include "studies/expected_time.h"

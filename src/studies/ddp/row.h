@@ -1,10 +1,8 @@
 // One row of the ddp study: a model, a strategy, a backend and a number of ranks.
 #pragma once
 
-#include <functional>
 #include <optional>
 
-#include "measure/protocol.h"
 #include "measure/record.h"
 #include "runtime/device.h"
 #include "studies/ddp/workload.h"

@@ -6,7 +6,6 @@
 #include <map>
 #include <set>
 
-#include "base/units.h"
 #include "report/record_columns.h"
 #include "studies/ddp/rank.h"
 

@@ -1,11 +1,7 @@
 #include "studies/decode/row.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <cmath>
 
-#include "base/error.h"
 #include "base/larger.h"
 #include "measure/record_values.h"
 #include "studies/cost/row.h"

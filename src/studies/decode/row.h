@@ -7,7 +7,6 @@
 #include <functional>
 #include <optional>
 
-#include "measure/protocol.h"
 #include "measure/record.h"
 #include "measure/roofline_model.h"
 #include "runtime/device.h"

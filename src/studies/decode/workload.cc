@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "base/closest.h"
 #include "base/error.h"
 #include "base/print.h"

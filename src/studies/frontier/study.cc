@@ -1,7 +1,6 @@
 // The frontier study: the longest sequence that fits, per implementation and batch.
 #include <fmt/format.h>
 
-#include "base/print.h"
 #include "studies/frontier/probe.h"
 #include "studies/frontier/row.h"
 #include "studies/frontier/tables.h"

@@ -1,7 +1,6 @@
 // What the frontier study shows: CSV, a terminal table, sentences and a report section.
 #pragma once
 
-#include <span>
 #include <string>
 #include <vector>
 

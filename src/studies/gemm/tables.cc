@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
-#include <optional>
 
 #include "measure/roofline_model.h"
 #include "report/record_cells.h"

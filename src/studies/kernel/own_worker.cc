@@ -10,7 +10,6 @@
 #include "base/error.h"
 #include "measure/record.h"
 #include "runtime/cuda/cuda_device.h"
-#include "studies/kernel/metrics.h"
 #include "studies/kernel/own_calls.h"
 #include "studies/kernel/sampler.h"
 

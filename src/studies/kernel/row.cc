@@ -1,10 +1,8 @@
 #include "studies/kernel/row.h"
 
 #include <algorithm>
-#include <memory>
 
 #include "base/clock.h"
-#include "base/error.h"
 #include "runtime/scratch.h"
 #include "studies/attention/row.h"
 #include "studies/attention/verify.h"

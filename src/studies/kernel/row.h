@@ -4,11 +4,9 @@
 //   Record record = study.run(workload, study.describe(workload, blank)).value();
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 
-#include "measure/protocol.h"
 #include "measure/record.h"
 #include "runtime/device.h"
 #include "studies/kernel/workload.h"

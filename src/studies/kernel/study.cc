@@ -1,7 +1,6 @@
 // The kernel study: one attention kernel, measured hot, cold and in a launch graph.
 #include <fmt/format.h>
 
-#include "studies/attention/tables.h"
 #include "studies/attention/workload.h"
 #include "studies/kernel/own_row.h"
 #include "studies/kernel/own_worker.h"

@@ -1,7 +1,6 @@
 // The kernel study's tables: CSV, terminal summary and notes.
 #pragma once
 
-#include <span>
 #include <string>
 #include <vector>
 

@@ -1,7 +1,6 @@
 // Where the memory of attention goes, tensor by tensor, and how it grows, from the graph alone.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 

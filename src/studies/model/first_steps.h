@@ -6,7 +6,6 @@
 #pragma once
 
 #include <functional>
-#include <vector>
 
 #include "base/json.h"
 #include "runtime/device.h"

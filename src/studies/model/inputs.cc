@@ -6,9 +6,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/machine_limits.h"
 #include "base/random.h"
-#include "kernels/host_values.h"
 #include "measure/machine.h"
 #include "models/weight_files.h"
 #include "studies/model/loss_scale.h"

@@ -11,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "measure/protocol.h"
 #include "measure/record.h"
 #include "runtime/device.h"
 #include "studies/model/inputs.h"

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "base/error.h"
 #include "base/sort_by.h"
 #include "models/accumulate.h"
 

@@ -5,7 +5,6 @@
 #include "base/child_process.h"
 #include "base/environment.h"
 #include "base/error.h"
-#include "studies/device_facts.h"
 #include "studies/kernel/metrics.h"
 #include "studies/peers/row.h"
 

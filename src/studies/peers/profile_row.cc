@@ -1,7 +1,5 @@
 #include "studies/peers/profile_row.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "base/clock.h"

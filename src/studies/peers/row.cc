@@ -5,7 +5,6 @@
 #include "base/clock.h"
 #include "measure/turns.h"
 #include "studies/attention/verify.h"
-#include "studies/device_facts.h"
 #include "studies/host_tensors.h"
 #include "studies/row.h"
 

@@ -1,7 +1,6 @@
 // One row that a worker runs: on our inputs, with results that we verify, under our protocol.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <string_view>
-
 #include "base/printable.h"
 #include "base/units.h"
 #include "measure/read_results.h"

@@ -1,7 +1,6 @@
 // Tables, notes and the report section of the precision study.
 #pragma once
 
-#include <span>
 #include <string>
 #include <vector>
 

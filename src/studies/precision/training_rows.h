@@ -1,7 +1,6 @@
 // Table, notes and chart of the precision study's trainings.
 #pragma once
 
-#include <span>
 #include <string>
 #include <vector>
 

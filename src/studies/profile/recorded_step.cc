@@ -1,6 +1,5 @@
 #include "studies/profile/recorded_step.h"
 
-#include <algorithm>
 #include <cmath>
 #include <map>
 

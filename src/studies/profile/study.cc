@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "base/error.h"
 #include "base/file_io.h"
 #include "base/print.h"
 #include "jit/cuda_libraries.h"

@@ -1,6 +1,5 @@
 // Plans ops over many tensors: as many as fit a kernel's parameters share a launch, each divided
 // into pieces for blocks.
-#include <algorithm>
 
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/planning.h"
