@@ -1,15 +1,20 @@
-"""Flash attention in bf16 against cuDNN's, both inside launch graphs: 18 cells of 16384 tokens, shapes drawn from a
-seed, and named shapes. Rates are also compared with the largest product in the same run."""
+"""Flash attention in bf16 against cuDNN's: 18 cells of 16384 tokens, shapes drawn from a seed, and named shapes. Both
+run in this process on the same tensors, inside launch graphs that take turns in random order, on one clock; ours through
+the Python package. Rates are also compared with the largest product in the same run."""
+import concurrent.futures
 import functools
 import math
+import os
+import pathlib
 import random
+import sys
 
 import torch
 
 from . import peers
 from .bars import Section, at_least
 from .comparison import PHASES, Comparison, geometric_mean
-from .ridgeline import Cell, cell_of, samples
+from .ridgeline import Cell
 
 TOKENS, MODEL_WIDTH = 16384, 2048
 GRID = [Cell("bf16", TOKENS // length, MODEL_WIDTH // width, length, width, causal)
@@ -51,31 +56,65 @@ def calls_of(cell):
     return max(1, min(MOST_CALLS, int(SAMPLE_S / (cell.flops("forward") / 5e14))))
 
 
-def our_pass(ridgeline, cells, iterations, comparison):
-    for calls, causal in {(calls_of(cell), cell.causal) for cell in cells}:
-        shapes = [cell.shape for cell in cells if (calls_of(cell), cell.causal) == (calls, causal)]
-        for record in ridgeline.rows("kernel", impl="flash", dtype="bf16", mode="graph", backward=True, causal=causal,
-                                     shape=shapes, graph_calls=calls, num_warmup=WARMUPS, num_iterations=iterations,
-                                     no_verify=True):
-            for phase in PHASES:
-                comparison.add("ours", cell_of(record), phase, samples(record, phase))
+def our_kernels(ridgeline):
+    """Returns the Python package's kernels on tensors. They are those of the library beside the program, and compiled
+    into the bench's own folder."""
+    os.environ["RIDGELINE_CACHE_DIR"] = str(ridgeline.cache)
+    os.environ.setdefault("RIDGELINE_LIBRARY", str(ridgeline.binary.parent / "libridgeline.so"))
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
+    from ridgeline.torch import _kernels
+    return _kernels
 
 
-def cudnn_samples(cell, iterations):
-    (q, k, v), d_output = peers.inputs(cell, gradients=False)
+def our_calls(kernels, cell, tensors):
+    """Returns forward and backward."""
+    q, k, v, d_output = tensors
+    plan = kernels.plan(q, k, v, 0.0, int(cell.causal), 0, False)
+    out, lse = plan.run(q, k, v)
+    gradient = kernels.Gradient(q, k, v, out, lse, d_output, plan.options)
+    return functools.partial(plan.run, q, k, v), functools.partial(gradient.run, q, k, v, out, lse, d_output)
+
+
+def cudnn_calls(cell, tensors):
+    q, k, v, d_output = tensors
     ops = torch.ops.aten
     forward = functools.partial(ops._scaled_dot_product_cudnn_attention, q, k, v, None, True, 0.0, cell.causal, False)
-    with torch.no_grad():
-        out, lse, cum_q, cum_k, max_q, max_k, seed, offset, _ = forward()
-        backward = functools.partial(ops._scaled_dot_product_cudnn_attention_backward, d_output, q, k, v, out, lse, seed,
-                                     offset, None, cum_q, cum_k, max_q, max_k, 0.0, cell.causal)
-        return [peers.time_graph(call, calls_of(cell), WARMUPS, iterations) for call in (forward, backward)]
+    out, lse, cum_q, cum_k, max_q, max_k, seed, offset, _ = forward()
+    return forward, functools.partial(ops._scaled_dot_product_cudnn_attention_backward, d_output, q, k, v, out, lse, seed,
+                                      offset, None, cum_q, cum_k, max_q, max_k, 0.0, cell.causal)
 
 
-def cudnn_pass(cells, iterations, comparison):
-    for cell in cells:
-        for phase, taken in zip(PHASES, peers.or_nothing(cudnn_samples, cell, iterations)):
-            comparison.add("cudnn", cell, phase, taken)
+def tensors_of(cell):
+    qkv, d_output = peers.inputs(cell, gradients=False)
+    return *qkv, d_output
+
+
+def compile_for(kernels, cells):
+    """Compiles all kernels, many at a time."""
+    def meet(cell):
+        our_calls(kernels, cell, tensors_of(cell))
+        torch.cuda.synchronize()
+
+    with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        list(pool.map(meet, cells))
+    torch.cuda.empty_cache()
+
+
+def measure(kernels, cell, rounds, comparison):
+    tensors, calls = tensors_of(cell), calls_of(cell)
+    sides = {"ours": our_calls(kernels, cell, tensors)}
+    theirs = peers.or_nothing(cudnn_calls, cell, tensors)
+    if theirs != ([], []):
+        sides["cudnn"] = theirs
+    graphs = {(who, phase): peers.captured(call, calls) for who, both in sides.items() for phase, call in zip(PHASES, both)}
+    timer, order = peers.Timer(), random.Random(SEED)
+    for turn in range(WARMUPS + rounds):
+        for who, phase in order.sample(list(graphs), len(graphs)):
+            taken = peers.sample_graph(graphs[who, phase], timer) / calls
+            if turn >= WARMUPS:
+                comparison.add(who, cell, phase, [taken])
+    del graphs
+    torch.cuda.empty_cache()
 
 
 def product_rate(iterations):
@@ -85,23 +124,21 @@ def product_rate(iterations):
     return 2 * PRODUCT_SIZE**3 / sorted(taken)[len(taken) // 2] / 1e9
 
 
+@torch.no_grad()
 def run(bench):
-    iterations = QUICK_ITERATIONS if bench.quick else ITERATIONS
+    rounds = QUICK_ITERATIONS if bench.quick else ITERATIONS
     cells = GRID + NAMED + drawn_cells()
-    options = dict(impl="flash", dtype="bf16", mode="graph", backward=True, graph_calls=1)
-    bench.ridgeline.compile_for("kernel", [{"shape": [cell.shape], "causal": cell.causal} for cell in cells], **options)
-    comparison, products = Comparison(), []
-    for who in bench.passes:
-        if who == "ours":
-            our_pass(bench.ridgeline, cells, iterations, comparison)
-        else:
-            cudnn_pass(cells, iterations, comparison)
-        products.append(product_rate(iterations))
+    kernels = our_kernels(bench.ridgeline)
+    compile_for(kernels, cells)
+    comparison, products = Comparison(), [product_rate(rounds)]
+    for cell in cells:
+        measure(kernels, cell, rounds, comparison)
+    products.append(product_rate(rounds))
     return judge(cells, comparison, sum(products) / len(products))
 
 
 def judge(cells, comparison, product):
-    print(f"   ratio to cuDNN (TFLOP/s of both), launch graphs; a product of {PRODUCT_SIZE} runs at {product:.0f} TFLOP/s")
+    print(f"   ratio to cuDNN (TFLOP/s of both), one process, launch graphs in turns; a product of {PRODUCT_SIZE} runs at {product:.0f} TFLOP/s")
     ratios = {phase: {} for phase in PHASES}
     for cell in cells:
         line = f"   {','.join(map(str, cell.shape)):<18}{'causal' if cell.causal else 'full':<7}"

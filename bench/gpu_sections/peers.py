@@ -95,8 +95,8 @@ def time_calls(attention, qkv, d_output, warmups, iterations):
     return forward[warmups:], backward[warmups:]
 
 
-def time_graph(call, calls, warmups, iterations):
-    """Returns the milliseconds per call inside a launch graph of many calls."""
+def captured(call, calls):
+    """Returns a launch graph of many calls."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -107,11 +107,19 @@ def time_graph(call, calls, warmups, iterations):
     with torch.cuda.graph(graph, stream=stream):
         for _ in range(calls):
             call()
-    timer, taken = Timer(), []
-    for _ in range(warmups + iterations):
-        graph.replay()
-        taken.append(timer(graph.replay)[0] / calls)
-    return taken[warmups:]
+    return graph
+
+
+def sample_graph(graph, timer):
+    """Returns the milliseconds of a replay that follows one of the same graph."""
+    graph.replay()
+    return timer(graph.replay)[0]
+
+
+def time_graph(call, calls, warmups, iterations):
+    """Returns the milliseconds per call inside a launch graph of many calls."""
+    graph, timer = captured(call, calls), Timer()
+    return [sample_graph(graph, timer) / calls for _ in range(warmups + iterations)][warmups:]
 
 
 def or_nothing(measure, *arguments):

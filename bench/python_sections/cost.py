@@ -35,26 +35,28 @@ def cost(bench):
     room = torch.empty(max(1, plan.call.workspace_bytes), dtype=torch.uint8, device=bench.device)
     workspace = (room.data_ptr(), plan.call.workspace_bytes) if bench.real and plan.call.workspace_bytes else (0, 0)
     run = plan.call.pack(plan.call.size, plan.call.handle, stream, *workspace, *(x.data_ptr() for x in (q, k, v, out, lse)))
-    of_c = bench.host_us(lambda: _kernels.start(run))
-    direct = bench.host_us(lambda: ridgeline.attention(q, k, v))
+    sdpa = F.scaled_dot_product_attention
+    of_c, direct, of_sdpa, by_op = bench.host_us(
+        lambda: _kernels.start(run), lambda: ridgeline.attention(q, k, v), lambda: sdpa(q, k, v),
+        lambda: torch.ops.ridgeline.attention(q, k, v, 0.0, 0, 0, False))  # fmt: skip
     yield Row("C call", f"{of_c:.1f} us")
     yield bar("attention() above the C call", direct - of_c, most=MOST_ABOVE_C_US, unit=f"us ({direct:.1f} in all)")
-    yield Row("SDPA without gradients", f"{bench.host_us(lambda: F.scaled_dot_product_attention(q, k, v)):.1f} us")
+    yield Row("SDPA without gradients", f"{of_sdpa:.1f} us")
+    yield Row("torch.ops.ridgeline.attention", f"{by_op:.1f} us")
     leaves = bench.inputs(*shape, grad=True)
 
-    def both(name, of):
-        """Yields a row for ours against SDPA, and one for a function that does nothing."""
-        ours, theirs = bench.host_us(of(ridgeline.attention)), bench.host_us(of(F.scaled_dot_product_attention))
-        nothing = bench.host_us(of(lambda *x: _Nothing.apply(*x, 0)))
-        yield bar(f"{name}, share of SDPA's", ours / theirs, most=MOST_SHARE_OF_SDPA, unit=f"({ours:.1f} of {theirs:.1f} us)")
-        yield Row(f"{name}, an autograd.Function that computes nothing", f"{nothing:.1f} us")
+    def forward(attend):
+        return lambda: attend(*leaves)
 
-    yield from both("forward with autograd", lambda attend: lambda: attend(*leaves))
-    yield from both("forward and backward", lambda attend: lambda: torch.autograd.grad(attend(*leaves), leaves, out))
-    by_op = bench.host_us(lambda: torch.ops.ridgeline.attention(q, k, v, 0.0, 0, 0, False))
-    yield Row("torch.ops.ridgeline.attention", f"{by_op:.1f} us")
+    def step(attend):
+        return lambda: torch.autograd.grad(attend(*leaves), leaves, out)
+
+    for name, of in (("forward with autograd", forward), ("forward and backward", step)):
+        ours, theirs, nothing = bench.host_us(of(ridgeline.attention), of(sdpa), of(lambda *x: _Nothing.apply(*x, 0)))
+        yield bar(f"{name}, share of SDPA's", ours / theirs, most=MOST_SHARE_OF_SDPA, unit=f"({ours:.1f} of {theirs:.1f} us)")
+        yield Row(f"{name}, an autograd.Function that computes nothing", f"{nothing:.1f} us, {nothing / theirs:.2f} of SDPA's")
+
     for name, replace in (("activate()", None), ("activate(replace=False)", False)):
         with ridgeline.torch.activate(replace=replace):
-            ours = bench.host_us(lambda: F.scaled_dot_product_attention(q, k, v))
-            step = bench.host_us(lambda: torch.autograd.grad(F.scaled_dot_product_attention(*leaves), leaves, out))
-        yield Row(f"SDPA under {name}", f"{ours:.1f} us, forward and backward {step:.1f} us")
+            ours, both = bench.host_us(lambda: F.scaled_dot_product_attention(q, k, v), step(F.scaled_dot_product_attention))
+        yield Row(f"SDPA under {name}", f"{ours:.1f} us, forward and backward {both:.1f} us")

@@ -72,20 +72,22 @@ class Bench:
         torch.manual_seed(0)
         return [torch.randn(*shape, device=self.device).to(dtype).requires_grad_(grad) for _ in range(count)]
 
-    def host_us(self, call, calls=100, rounds=31):
-        """Returns the microseconds until a call returns; waiting for the GPU is not timed."""
-        calls, rounds = self.size((calls, rounds), (3, 3))
-        for _ in range(20):
-            call()
-        times = []
-        for _ in range(rounds):
-            self.wait()
-            start = time.perf_counter()
-            for _ in range(calls):
+    def host_us(self, *calls, times=100, rounds=31):
+        """Returns the microseconds until each call returns, measured in turns; waiting for the GPU is not timed."""
+        times, rounds = self.size((times, rounds), (3, 3))
+        for call in calls:
+            for _ in range(20):
                 call()
-            times.append((time.perf_counter() - start) / calls * 1e6)
+        taken = [[] for _ in calls]
+        for _ in range(rounds):
+            for call, list_ in zip(calls, taken):
+                self.wait()
+                start = time.perf_counter()
+                for _ in range(times):
+                    call()
+                list_.append((time.perf_counter() - start) / times * 1e6)
         self.wait()
-        return median(times)
+        return [median(list_) for list_ in taken]
 
     def sample_ms(self, call, calls=1):
         """Returns milliseconds on the GPU's clock; several calls hide the host's time, unless that is longer."""
