@@ -59,8 +59,6 @@ int64_t visible_range_count(const AttentionSpec& spec, const Shape& q, const Sha
 std::vector<CudaLaunch> plan_cached_attention(const CudaCall& call);
 Bytes cached_attention_scratch(std::span<const TensorType> inputs);
 
-using CudaConstants = std::vector<std::pair<std::string, std::string>>;
-
 struct FlashPlan {
   FlashShape shape;
   int64_t batches, heads, key_heads;  // heads of one batch
