@@ -60,9 +60,11 @@ def our_kernels(ridgeline):
     """Returns the Python package's kernels on tensors. They are those of the library beside the program, and compiled
     into the bench's own folder."""
     os.environ["RIDGELINE_CACHE_DIR"] = str(ridgeline.cache)
-    os.environ.setdefault("RIDGELINE_LIBRARY", str(ridgeline.binary.parent / "libridgeline.so"))
+    os.environ["RIDGELINE_LIBRARY"] = str(ridgeline.binary.parent / "libridgeline.so")
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
+    from ridgeline import _library
     from ridgeline.torch import _kernels
+    ridgeline.build = f"library of {_library.lib._name}"
     return _kernels
 
 
@@ -100,21 +102,46 @@ def compile_for(kernels, cells):
     torch.cuda.empty_cache()
 
 
+MOST_APART = 0.02  # of the norm: both sides round to bf16
+
+
+def all_apart(first, second):
+    """Returns the largest distance of two sides' results, as a share of the norm."""
+    return max(float((a.float() - b.float()).norm() / b.float().norm()) for a, b in zip(first, second))
+
+
+def results(calls):
+    """Returns the output, without the log-sum-exp, and the gradients of q, k and v."""
+    forward, backward = calls
+    return forward()[0], *backward()[:3]
+
+
+def graphs_of(calls, cell):
+    return [peers.captured(call, calls_of(cell)) for call in calls]
+
+
 def measure(kernels, cell, rounds, comparison):
+    """Returns whether cuDNN has a kernel for the cell. Raises if the sides disagree."""
     tensors, calls = tensors_of(cell), calls_of(cell)
-    sides = {"ours": our_calls(kernels, cell, tensors)}
-    theirs = peers.or_nothing(cudnn_calls, cell, tensors)
+    ours, theirs = our_calls(kernels, cell, tensors), peers.or_nothing(cudnn_calls, cell, tensors)
+    sides = {"ours": ours}
     if theirs != ([], []):
+        apart = all_apart(results(ours), results(theirs))
+        if not apart <= MOST_APART:
+            raise RuntimeError(f"{cell}: results are {apart:.1e} apart")
         sides["cudnn"] = theirs
-    graphs = {(who, phase): peers.captured(call, calls) for who, both in sides.items() for phase, call in zip(PHASES, both)}
+    graphs = {(who, phase): graph for who, both in sides.items()
+              for phase, graph in zip(PHASES, peers.or_nothing(graphs_of, both, cell)) if graph != []}
     timer, order = peers.Timer(), random.Random(SEED)
     for turn in range(WARMUPS + rounds):
         for who, phase in order.sample(list(graphs), len(graphs)):
             taken = peers.sample_graph(graphs[who, phase], timer) / calls
             if turn >= WARMUPS:
                 comparison.add(who, cell, phase, [taken])
+    both = ("cudnn", PHASES[0]) in graphs
     del graphs
     torch.cuda.empty_cache()
+    return both
 
 
 def product_rate(iterations):
@@ -131,8 +158,8 @@ def run(bench):
     kernels = our_kernels(bench.ridgeline)
     compile_for(kernels, cells)
     comparison, products = Comparison(), [product_rate(rounds)]
-    for cell in cells:
-        measure(kernels, cell, rounds, comparison)
+    compared = sum(measure(kernels, cell, rounds, comparison) for cell in cells)
+    print(f"   {compared} of {len(cells)} cells have figures of both sides, whose results agree")
     products.append(product_rate(rounds))
     return judge(cells, comparison, sum(products) / len(products))
 

@@ -22,12 +22,15 @@ FLASH = {"impl": "flash", "mode": "hot", "backward": True, "calls_per_sample": 1
 WIDTHS = [(1, 2, 257, width) for width in (64, 72, 80, 96, 112, 128, 192, 256)]
 ODD = [(1, 2, 200, 64), (2, 3, 130, 72)]
 SHORT = [(1, 66, 140, 128), (1, 66, 140, 224), (1, 66, 140, 40)]  # as many tiles as multiprocessors: persistent blocks
+# With a mask so many tiles that persistent blocks draw them.
+DRAWN = [(1, 133, 380, 80), (1, 133, 380, 128), (1, 133, 380, 224), (1, 40, 1408, 64)]
 # Every family of kernels, with lengths that are no multiple of a tile, some padded widths, both backward algorithms and
 # both element sizes; of whole models vanilla runs the kernels of ops, compiled the generated ones.
 RUNS = {
     "flash on Hopper": ("kernel", dict(FLASH, shape=WIDTHS, dtype="bf16")),
     "flash on Hopper, causal": ("kernel", dict(FLASH, shape=WIDTHS, dtype="bf16", causal=True)),
     "flash on Hopper, short and narrow": ("kernel", dict(FLASH, shape=SHORT, dtype="bf16")),
+    "flash on Hopper, drawn tiles": ("kernel", dict(FLASH, shape=DRAWN, dtype="bf16", causal=True)),
     "flash in two passes": ("kernel", dict(FLASH, shape=ODD, dtype="bf16", backward_algorithm="two-pass", causal=True)),
     "flash in fp32": ("kernel", dict(FLASH, shape=ODD, dtype="fp32", backward_algorithm="single-pass", causal=True)),
     "flash in fp32, two passes": ("kernel", dict(FLASH, shape=ODD, dtype="fp32", backward_algorithm="two-pass")),

@@ -90,12 +90,20 @@ def _six(name):
     return run
 
 
+def _many_heads(bench):
+    import test_torch_score as cases
+
+    for width in (80, 128):
+        cases.test_masked_functions_of_many_heads_have_the_values_of_plain_formulas(width, bench.device)
+
+
 GPU_TESTS = {
     "the course's attention": _course,
     "gradcheck": _attention("test_gradcheck"),
     "opcheck": _compile("test_opcheck_finds_nothing"),
     "a compiled model has the same gradients": _compile("test_a_model_is_compiled_in_one_graph_with_the_same_gradients"),
     **{f"{name} by the rule of twice the error": _six(name) for name in SIX},
+    "masked functions of many heads": _many_heads,
 }
 ONLY_ON_A_GPU = {
     "the current stream": _attention("test_work_goes_to_the_current_stream_and_tensors_of_two_devices_are_refused"),

@@ -233,7 +233,7 @@ class Cuda : public AttentionDevice {
     try {
       const CurrentContext current(queue_.context());
       if (took_streams_) cuda::driver().cuCtxSynchronize();
-      workspaces_->clear();
+      workspaces_.reset();
       device_.reset();
     } catch (const Error&) {  // the context is lost, and all of it with it
     }
@@ -264,14 +264,18 @@ class Cuda : public AttentionDevice {
     return ready;
   }
   void* workspace(Bytes bytes) override {
-    CudaBuffer& buffer = (*workspaces_)[queue_.stream()];
-    if (bytes > buffer.bytes()) {
+    Workspace& own = workspaces_->of_streams[queue_.stream()];
+    if (bytes > own.memory.bytes()) {
       expect_no_capture("the context has no workspace for this call");
-      if (buffer.bytes().count > 0) queue_.synchronize();  // the last call that uses it
-      buffer = {};
-      buffer = CudaBuffer(queue_, bytes, "taking a workspace");
+      if (own.is_captured)
+        workspaces_->captured.push_back(std::move(own.memory));
+      else if (own.memory.bytes().count > 0)
+        queue_.synchronize();  // the last call that uses it
+      own = {};
+      own.memory = CudaBuffer(queue_, bytes, "taking a workspace");
     }
-    return buffer.data();
+    if (!own.is_captured) own.is_captured = queue_.caller_captures();
+    return own.memory.data();
   }
   void synchronize() override { queue_.synchronize(); }
 
@@ -284,8 +288,14 @@ class Cuda : public AttentionDevice {
   std::unique_ptr<CudaDevice> device_;
   CudaQueue& queue_;
   CompiledNow compiled_now_;
-  // By the stream that orders the users of each.
-  using Workspaces = std::map<cuda::Stream, CudaBuffer>;
+  struct Workspace {
+    CudaBuffer memory;
+    bool is_captured = false;  // a graph of the caller uses it
+  };
+  struct Workspaces {
+    std::map<cuda::Stream, Workspace> of_streams;  // which order the users of each
+    std::vector<CudaBuffer> captured;              // outgrown, but still used by graphs
+  };
   std::unique_ptr<Workspaces> workspaces_ = std::make_unique<Workspaces>();
   std::optional<CurrentContext> current_;  // while a call is under way
   bool took_streams_ = false;

@@ -144,7 +144,7 @@ thread_local Context current = nullptr;
 thread_local StreamCaptureMode capture_mode = {};
 Stream captured = nullptr;  // by the program that uses the library
 Stream last_stream = nullptr;
-long long launches = 0, loads = 0, allocations = 0;
+long long launches = 0, loads = 0, allocations = 0, frees = 0;
 void (*launch_watch)(void** parameters) = nullptr;
 
 }  // namespace
@@ -156,6 +156,7 @@ extern "C" void fake_gpu_counts(long long* counts) {
   counts[0] = launches;
   counts[1] = loads;
   counts[2] = allocations;
+  counts[3] = frees;
 }
 extern "C" void* fake_gpu_last_stream() {
   return last_stream;
@@ -227,6 +228,7 @@ FAKE(cuMemAlloc_v2)(DevicePointer* pointer, size_t bytes) {
   return broken;
 }
 FAKE(cuMemFree_v2)(DevicePointer pointer) {
+  ++frees;
   std::free(reinterpret_cast<void*>(pointer));
   return broken;
 }

@@ -291,13 +291,25 @@ TEST_F(CudaFlash, MatchesTheOracleForRandomProblems) {
   }
 }
 
-// So many heads that every multiprocessor has several tiles, or pairs of them. They are all the
-// same one, so that one oracle serves, and must have the same bits; copies of it, for what lies at
-// a stride of 0 is not copied in boxes. One head is missing from whole rounds: blocks persist where
-// few of them wait, and some end early.
+// So many heads that every multiprocessor has several tiles. They are all the same one, so that one
+// oracle serves, and must have the same bits; copies of it, for what lies at a stride of 0 is not
+// copied in boxes. One head is missing from whole rounds: blocks persist where few of them wait,
+// and some end early. With a mask, blocks draw their tiles where the kernel for warpgroups can.
 void check_many_heads(CudaDevice& device, const Config& config) {
   SCOPED_TRACE(describe(config));
   const int64_t heads = 2 * device.facts().multiprocessors - 1, width = config.head_dim;
+  const bool is_masked = config.mask.causal || config.mask.window > 0;
+  const FlashShape problem{.dtype = config.dtype,
+                           .width = static_cast<int>(width),
+                           .queries = config.queries,
+                           .keys = config.keys,
+                           .heads = heads,
+                           .key_heads = heads,
+                           .mask = is_masked ? 1 : 0};
+  const ForwardTile tile = forward_tiles(problem, device.cuda_facts())[0];
+  if (tile.kernel != ForwardKernel::portable) {
+    EXPECT_EQ(tile.draws(problem), is_masked && (width <= 128 || width > 192));
+  }
   const Inputs in = random_inputs(config, 5);
   std::vector<Allocation> memory;
   const auto repeated = [&](int64_t rows, const std::vector<double>& values) {
@@ -386,8 +398,8 @@ TEST_P(CudaFlashWidth, MatchesTheOracleWithMoreTilesThanMultiprocessors) {
   const int64_t width = GetParam();
   for (const AttentionMask& mask :
        {AttentionMask{}, {.causal = true}, {.causal = true, .window = 70}})
-    check_many_heads(device(), {.queries = 300,
-                                .keys = width > 64    ? 310
+    check_many_heads(device(), {.queries = 380,
+                                .keys = width > 64    ? 390
                                         : mask.causal ? 2050
                                                       : 1030,
                                 .head_dim = width,

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from support import DEVICES, DTYPES, assert_within_twice, plain, rounded_output
+from support import DEVICES, DTYPES, assert_within_twice, plain, rounded_output, visible
 
 import ridgeline
 from ridgeline.score import maximum, minimum, where
@@ -74,6 +74,30 @@ def test_the_six_have_values_and_gradients_of_plain_formulas(name, dtype, device
     assert_within_twice(out, theirs, exact, dtype, f"{name}: out")
     for i, three in enumerate(zip(got, their_gradients, exact_gradients)):
         assert_within_twice(*three, dtype, f"{name}: gradient {i}", rounded_output(q, k))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("width", [80, 128])
+def test_masked_functions_of_many_heads_have_the_values_of_plain_formulas(width, device):
+    """On a GPU every multiprocessor has several tiles of queries."""
+    heads, length = (300, 300) if device == "cuda" else (5, 40)
+    torch.manual_seed(2)
+    q, k, v = (torch.randn(1, heads, length, width, device=device).bfloat16() for _ in range(3))
+    slopes = torch.randn(heads, device=device)
+    place = torch.arange(length, device=device)
+    documents = place // (length // 3)
+    seen = visible(length, length, True, 0, device)
+    for name, function, formula in (
+        ("alibi", lambda s, b, h, i, j: s + slopes[h] * (j - i) / 16,
+         lambda s: s + slopes[:, None, None] * (place[None, :] - place[:, None]) / 16),
+        ("documents", lambda s, b, h, i, j: torch.where(documents[i] == documents[j], s, -math.inf),
+         lambda s: s.masked_fill(documents[:, None] != documents[None, :], -math.inf)),
+    ):  # fmt: skip
+        exact, _ = plain(q.double(), k.double(), v.double(), seen=seen, score=formula)
+        theirs, _ = plain(q.float(), k.float(), v.float(), seen=seen, score=formula, dtype=torch.bfloat16)
+        for _ in range(3):
+            out = ridgeline.attention(q, k, v, causal=True, score=function)
+            assert_within_twice(out, theirs, exact, torch.bfloat16, name)
 
 
 def small():

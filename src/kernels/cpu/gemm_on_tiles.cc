@@ -32,7 +32,7 @@ struct TileSide {
 
   int64_t panels() const { return divide_up(lines, kTileLines); }
   // Whether lines can be read in place: packing would only copy them.
-  bool is_packed(int64_t depth) const {
+  bool can_stay(int64_t depth) const {
     return depth_step == 1 && lines % kTileLines == 0 && depth % kTileLines == 0 && depth > 0;
   }
   Part lines_of(Part panels) const {
@@ -51,8 +51,9 @@ struct TileSide {
   }
 };
 
-// All threads pack a chunk of each operand, then all multiply blocks. Each thread packs the columns
-// that it multiplies: a line that many other cores have read takes long to write again.
+// All threads pack a chunk of each operand, then all multiply blocks. Where rows stay in place,
+// each thread packs the columns that it multiplies: a line that other cores have read takes long to
+// write again.
 class ProductOnTiles {
  public:
   ProductOnTiles(const Gemm& product, Isa isa, ThreadPool* pool)
@@ -65,14 +66,17 @@ class ProductOnTiles {
                  kernels_.pack_columns},
         steps_(std::max<int64_t>(1, divide_up(product.k, kTileLines))),
         stretches_(divide_up(steps_, kMostSteps)),
-        rows_in_place_(rows_.is_packed(product.k)) {}
+        rows_in_place_(rows_.can_stay(product.k)) {}
 
   void run() const {
     const auto chunks = [&](const TileSide& side, int64_t elements) {
       return divide_up(side.panels(), std::max<int64_t>(1, elements / (steps_ * kStepElements)));
     };
-    const int64_t row_chunks = chunks(rows_, kPackedElements);
     const int64_t column_chunks = chunks(columns_, packed_columns_);
+    // Columns are packed anew for each chunk of rows, so rows in place are one chunk, unless
+    // columns are several anyway: a chunk of rows then stays in the caches.
+    const int64_t row_chunks =
+        rows_in_place_ && column_chunks == 1 ? 1 : chunks(rows_, kPackedElements);
     for (int64_t r = 0; r < row_chunks; ++r)
       for (int64_t c = 0; c < column_chunks; ++c) {
         const Part rows = part_of(rows_.panels(), r, row_chunks);

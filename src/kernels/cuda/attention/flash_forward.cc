@@ -73,8 +73,11 @@ struct ForwardScratch {
                  const Shape& k) {
     ScratchParts scratch(memory);
     visible_keys = scratch.take<VisibleRange>(visible_range_count(spec, q, k, q[2]));
-    const bool is_masked = spec.mask.causal || spec.mask.window > 0;
-    next_tile = scratch.take<unsigned>(is_masked && shape.planes() == 0 ? 1 : 0);
+    FlashShape whole = shape;
+    whole.queries = q[2];
+    whole.heads = q[0] * q[1];
+    whole.mask = spec.mask.causal || spec.mask.window > 0 ? 1 : 0;
+    next_tile = scratch.take<unsigned>(may_draw(whole) ? 1 : 0);
     if (shape.planes() > 0)
       for (const Shape& tensor : {q, k, k}) planes.reserve(scratch, shape, tensor);
     bytes = scratch.used();

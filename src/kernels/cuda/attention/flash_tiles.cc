@@ -209,7 +209,7 @@ bool blocks_persist(const FlashShape& shape, const CudaFacts& device, int rows) 
   if (width > 128 && (width <= 192 || shape.function)) return false;
   if (shape.mask != 0) {
     constexpr int64_t kShortWide = 1024;
-    return tile_count(shape, rows) > 2 * device.multiprocessors &&
+    return may_draw(shape) && tile_count(shape, rows) > 2 * device.multiprocessors &&
            (width <= 128 || shape.keys <= kShortWide);
   }
   constexpr int64_t kTooLong = 8192;
@@ -416,6 +416,12 @@ std::vector<ForwardTile> forward_tiles(const FlashShape& shape, const CudaFacts&
       if (better == tiles.begin() || blocks(*better) < device.multiprocessors) better = tile;
   std::rotate(tiles.begin(), better, better + 1);
   return tiles;
+}
+
+bool may_draw(const FlashShape& shape) {
+  constexpr int kLeastRows = 128;
+  constexpr int64_t kFewTiles = 16;  // for the smallest part of a GPU
+  return shape.mask != 0 && shape.planes() == 0 && tile_count(shape, kLeastRows) > kFewTiles;
 }
 
 std::vector<BackwardKeysTile> backward_keys_tiles(const FlashShape& shape, const CudaFacts& device,

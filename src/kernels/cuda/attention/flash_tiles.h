@@ -72,6 +72,9 @@ std::vector<BackwardKeysTile> backward_keys_tiles(const FlashShape& shape, const
 std::vector<BackwardQueriesTile> backward_queries_tiles(const FlashShape& shape,
                                                         const CudaFacts& device);
 
+// Whether there is a counter from which forward tiles may be drawn.
+bool may_draw(const FlashShape& shape);
+
 // Query tiles are no larger than this, so that scratch can be sized before a tile is chosen.
 inline constexpr int kMaxQueryTile = 128;
 
