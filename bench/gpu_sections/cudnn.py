@@ -73,8 +73,9 @@ def our_calls(kernels, cell, tensors):
     q, k, v, d_output = tensors
     plan = kernels.plan(q, k, v, 0.0, int(cell.causal), 0, False)
     out, lse = plan.run(q, k, v)
-    gradient = kernels.Gradient(q, k, v, out, lse, d_output, plan.options)
-    return functools.partial(plan.run, q, k, v), functools.partial(gradient.run, q, k, v, out, lse, d_output)
+    backward = functools.partial(kernels.gradients, plan, d_output, q, k, v, out, lse)
+    backward()
+    return functools.partial(plan.run, q, k, v), backward
 
 
 def cudnn_calls(cell, tensors):
