@@ -87,6 +87,12 @@ def cudnn_calls(cell, tensors):
                                       offset, None, cum_q, cum_k, max_q, max_k, 0.0, cell.causal)
 
 
+def cudnn_side(cell, tensors):
+    """Returns the calls and their results."""
+    calls = cudnn_calls(cell, tensors)
+    return calls, results(calls)
+
+
 def tensors_of(cell):
     qkv, d_output = peers.inputs(cell, gradients=False)
     return *qkv, d_output
@@ -124,15 +130,16 @@ def graphs_of(calls, cell):
 def measure(kernels, cell, rounds, comparison):
     """Returns whether cuDNN has a kernel for the cell. Raises if the sides disagree."""
     tensors, calls = tensors_of(cell), calls_of(cell)
-    ours, theirs = our_calls(kernels, cell, tensors), peers.or_nothing(cudnn_calls, cell, tensors)
-    sides = {"ours": ours}
-    if theirs != ([], []):
-        apart = all_apart(results(ours), results(theirs))
+    sides = {"ours": our_calls(kernels, cell, tensors)}
+    theirs, their_results = peers.or_nothing(cudnn_side, cell, tensors)
+    if theirs:
+        apart = all_apart(results(sides["ours"]), their_results)
         if not apart <= MOST_APART:
             raise RuntimeError(f"{cell}: results are {apart:.1e} apart")
         sides["cudnn"] = theirs
+        del their_results
     graphs = {(who, phase): graph for who, both in sides.items()
-              for phase, graph in zip(PHASES, peers.or_nothing(graphs_of, both, cell)) if graph != []}
+              for phase, graph in zip(PHASES, peers.or_nothing(graphs_of, both, cell)) if graph}
     timer, order = peers.Timer(), random.Random(SEED)
     for turn in range(WARMUPS + rounds):
         for who, phase in order.sample(list(graphs), len(graphs)):
@@ -166,7 +173,8 @@ def run(bench):
 
 
 def judge(cells, comparison, product):
-    print(f"   ratio to cuDNN (TFLOP/s of both), one process, launch graphs in turns; a product of {PRODUCT_SIZE} runs at {product:.0f} TFLOP/s")
+    print(f"   ratio to cuDNN (TFLOP/s of both), one process, launch graphs in turns; a product of {PRODUCT_SIZE} runs at "
+          f"{product:.0f} TFLOP/s")
     ratios = {phase: {} for phase in PHASES}
     for cell in cells:
         line = f"   {','.join(map(str, cell.shape)):<18}{'causal' if cell.causal else 'full':<7}"
