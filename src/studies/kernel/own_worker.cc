@@ -12,6 +12,7 @@
 #include "runtime/cuda/cuda_device.h"
 #include "studies/kernel/own_calls.h"
 #include "studies/kernel/sampler.h"
+#include "studies/peers/answers.h"
 
 namespace ridgeline {
 namespace {

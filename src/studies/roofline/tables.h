@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "measure/record_values.h"
 #include "measure/roofline_model.h"
 #include "report/terminal/table.h"
 
