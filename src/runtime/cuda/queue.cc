@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "kernels/cuda/params.h"
 
 namespace ridgeline {
 namespace {
