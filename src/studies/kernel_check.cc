@@ -8,7 +8,7 @@
 #include "base/larger.h"
 #include "base/random.h"
 #include "kernels/host_values.h"
-#include "kernels/reference/evaluators.h"
+#include "kernels/reference/definitions.h"
 #include "kernels/reference/fused_elements.h"
 #include "studies/host_tensors.h"
 

@@ -10,7 +10,7 @@
 
 #include "autodiff/rules.h"
 #include "base/error.h"
-#include "kernels/reference/interpreter.h"
+#include "support/interpreter/interpreter.h"
 #include "support/random_graph.h"
 
 namespace ridgeline {

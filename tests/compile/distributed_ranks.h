@@ -18,10 +18,10 @@
 #include "compile/executable.h"
 #include "dist/device_communicator.h"
 #include "dist/threads_backend.h"
-#include "kernels/reference/interpreter.h"
 #include "models/adamw.h"
 #include "runtime/cpu_device.h"
 #include "studies/host_tensors.h"
+#include "support/interpreter/interpreter.h"
 
 namespace ridgeline::testing {
 

@@ -7,9 +7,9 @@
 
 #include "base/error.h"
 #include "compile/training_steps.h"
-#include "kernels/reference/interpreter.h"
 #include "runtime/cpu_device.h"
 #include "support/expect.h"
+#include "support/interpreter/interpreter.h"
 
 namespace ridgeline {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "graph/tensor.h"
-#include "kernels/reference/interpreter.h"
+#include "support/interpreter/interpreter.h"
 
 namespace ridgeline::interpret_ranks_test {
 namespace {

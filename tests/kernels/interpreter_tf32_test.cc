@@ -3,7 +3,7 @@
 
 #include "base/float16.h"
 #include "graph/tensor.h"
-#include "kernels/reference/interpreter.h"
+#include "support/interpreter/interpreter.h"
 
 namespace ridgeline::interpreter_tf32_test {
 namespace {

@@ -6,10 +6,10 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "kernels/reference/interpreter.h"
 #include "models/gemma3_run.h"
 #include "models/transformer_inputs.h"
 #include "support/gpu.h"
+#include "support/interpreter/interpreter.h"
 
 namespace ridgeline {
 namespace {

@@ -7,7 +7,7 @@
 #include <random>
 
 #include "graph/tensor.h"
-#include "kernels/reference/interpreter.h"
+#include "support/interpreter/interpreter.h"
 
 namespace ridgeline::testing {
 

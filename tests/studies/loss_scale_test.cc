@@ -6,12 +6,12 @@
 
 #include "base/float16.h"
 #include "base/random.h"
-#include "kernels/reference/interpreter.h"
 #include "models/adamw.h"
 #include "runtime/cpu_device.h"
 #include "runtime/cuda/cuda_device.h"
 #include "studies/kernel_check.h"
 #include "support/gpu.h"
+#include "support/interpreter/interpreter.h"
 #include "support/run_eager.h"
 
 namespace ridgeline {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "graph/tensor.h"
-#include "kernels/reference/interpreter.h"
+#include "support/interpreter/interpreter.h"
 
 namespace ridgeline::testing {
 

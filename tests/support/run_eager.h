@@ -4,10 +4,10 @@
 #include <map>
 
 #include "kernels/cpu/chunk.h"
-#include "kernels/reference/interpreter.h"
 #include "kernels/walk.h"
 #include "runtime/cpu_device.h"
 #include "runtime/eager_executor.h"
+#include "support/interpreter/interpreter.h"
 
 namespace ridgeline::testing {
 

@@ -1,8 +1,8 @@
 // One element of an AdamW step: parameter, moment or copy, from the inputs that the step read.
 #include <cmath>
 
+#include "kernels/reference/definitions.h"
 #include "kernels/reference/elements.h"
-#include "kernels/reference/evaluators.h"
 
 namespace ridgeline {
 namespace {

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/reference/definitions.h"
 #include "kernels/reference/elements.h"
-#include "kernels/reference/evaluators.h"
 
 namespace ridgeline {
 namespace {

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "base/larger.h"
-#include "kernels/reference/evaluators.h"
+#include "kernels/reference/definitions.h"
 
 namespace ridgeline {
 namespace {
@@ -181,7 +181,7 @@ Bounded sum_of_squares(const ElementCall& call, const ElementPlace& place) {
 }
 
 Bounded loss_scale(const ElementCall& call, const ElementPlace& place) {
-  reference::Data state;
+  std::vector<double> state;
   for (int64_t i = 0; i < kLossScaleState; ++i) state.push_back(call.inputs[0].read({i}));
   const auto& spec = std::get<LossScaleSpec>(call.node.attributes.detail);
   const double after = reference::after_step(std::move(state), call.inputs[1].read({0}),

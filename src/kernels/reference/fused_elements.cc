@@ -1,11 +1,12 @@
 #include "kernels/reference/fused_elements.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "base/larger.h"
-#include "kernels/reference/evaluators.h"
-#include "kernels/reference/interpreter.h"
+#include "kernels/host_values.h"
+#include "kernels/reference/definitions.h"
 
 namespace ridgeline {
 namespace {
@@ -16,6 +17,12 @@ int64_t offset_of(const FusedOperand& operand, const Dims& place) {
   int64_t offset = operand.offset;
   for (int axis = 0; axis < place.rank(); ++axis) offset += operand.strides[axis] * place[axis];
   return offset;
+}
+
+// As the kernel holds it. fp32 would not hold every i32.
+double constant_of(const FusedStep& step) {
+  return step.dtype == DType::i32 ? std::trunc(step.constant)
+                                  : rounded_to(step.dtype, static_cast<float>(step.constant));
 }
 
 int64_t product_loads(const FusedKernel& kernel) {
@@ -61,7 +68,7 @@ void FusedElements::compute(uint32_t last, const Dims& place) {
     const FusedStep& step = kernel_.steps[i];
     switch (step.kind) {
       case Kind::constant:
-        values_[i] = {round_to(step.dtype, step.constant), 0};
+        values_[i] = {constant_of(step), 0};
         break;
       case Kind::load: {
         const FusedOperand& operand = kernel_.inputs[step.operand];

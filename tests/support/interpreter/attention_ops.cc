@@ -5,8 +5,8 @@
 #include <numeric>
 
 #include "graph/score_function.h"
-#include "kernels/reference/evaluators.h"
-#include "kernels/reference/interpreter.h"
+#include "support/interpreter/evaluators.h"
+#include "support/interpreter/interpreter.h"
 
 namespace ridgeline::reference {
 namespace {

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "kernels/reference/evaluators.h"
+#include "support/interpreter/evaluators.h"
 
 namespace ridgeline::reference {
 namespace {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/reference/evaluators.h"
+#include "support/interpreter/evaluators.h"
 
 namespace ridgeline::reference {
 namespace {
@@ -24,12 +24,6 @@ Data argmax(const Call& call) {
       if (row[i] > row[best] || (std::isnan(row[i]) && !std::isnan(row[best]))) best = i;
     return static_cast<double>(best);
   });
-}
-
-int64_t position_in_slot(int64_t last, int64_t slot, int64_t slots) {
-  int64_t position = last;
-  while (((position % slots) + slots) % slots != slot) --position;
-  return position;
 }
 
 Data append(const Call& call) {

@@ -1,7 +1,7 @@
 // Gradient norms, AdamW and the loss scale, by definition.
 #include <cmath>
 
-#include "kernels/reference/evaluators.h"
+#include "support/interpreter/evaluators.h"
 
 namespace ridgeline::reference {
 
@@ -47,20 +47,6 @@ Results adamw_update(const Call& call) {
     results[2 * count + t] = std::move(v);
   }
   return results;
-}
-
-Data after_step(Data state, double norm, const LossScaleSpec& spec) {
-  double& scale = state[static_cast<size_t>(LossScaleState::scale)];
-  double& good_steps = state[static_cast<size_t>(LossScaleState::good_steps)];
-  const bool is_taken = std::isfinite(norm), is_dynamic = spec.growth_interval > 0;
-  if (!is_taken) state[static_cast<size_t>(LossScaleState::skipped_steps)] += 1;
-  if (!is_dynamic) return state;
-  good_steps = is_taken ? good_steps + 1 : 0;
-  if (!is_taken) scale /= 2;
-  if (good_steps < static_cast<double>(spec.growth_interval)) return state;
-  scale *= 2;
-  good_steps = 0;
-  return state;
 }
 
 Data loss_scale_update(const Call& call) {

@@ -1,4 +1,4 @@
-#include "kernels/reference/interpreter.h"
+#include "support/interpreter/interpreter.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/float16.h"
 #include "base/larger.h"
-#include "kernels/reference/evaluators.h"
+#include "support/interpreter/evaluators.h"
 
 namespace ridgeline {
 namespace {
