@@ -313,27 +313,4 @@ Tensor gemma3_logits(const Gemma3Config& config, const Gemma3Inputs& inputs,
   return reshape(logits, {batch, last_only ? 1 : tokens, config.vocabulary}).named("logits");
 }
 
-Graph gemma3_graph(const Gemma3Config& config, const Gemma3Options& options) {
-  check_sizes({{"batch size", options.batch_size}, {"number of tokens", options.tokens}});
-  const int64_t positions = options.positions == 0 ? options.tokens : options.positions;
-  if (positions < options.tokens)
-    throw Error(ErrorKind::usage, fmt::format("tables of {} positions, expected the {} tokens'",
-                                              positions, options.tokens));
-  Graph graph;
-  const TensorType ids{DType::i32, {options.batch_size, options.tokens}};
-  const Gemma3Inputs inputs = gemma3_inputs(graph, config, ids, options.dtype, positions);
-  const auto own = [&](const Tensor& table) {
-    return !table || positions == options.tokens ? table : slice(table, 0, 0, options.tokens);
-  };
-  const auto first = [&](const RopeTables& tables) {
-    return RopeTables{own(tables.cos), own(tables.sin)};
-  };
-  const Gemma3Tables tables{first(inputs.tables.full), first(inputs.tables.sliding)};
-  const Tensor logits = gemma3_logits(
-      config, inputs, tables, gemma3_self_attention(config, options.attention), options.last_only);
-  graph.mark_output("logits", logits.value());
-  verify(graph);
-  return graph;
-}
-
 }  // namespace ridgeline

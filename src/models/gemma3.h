@@ -1,7 +1,12 @@
-// Gemma-3's text models as graphs:
+// Gemma-3's text models as parts of graphs (gemma3_cache.h has whole ones):
 //
 //   const Gemma3Config config = gemma3_config("270m");
-//   const Graph graph = gemma3_graph(config, {.batch_size = 1, .tokens = 128, .last_only = true});
+//   Graph graph;
+//   const Gemma3Inputs inputs =
+//       gemma3_inputs(graph, config, {DType::i32, {1, 128}}, DType::bf16, 128);
+//   const Tensor logits =
+//       gemma3_logits(config, inputs, inputs.tables,
+//                     gemma3_self_attention(config, AttentionForm::plain), true);
 //
 // In AttentionForm::plain every node rounds where Hugging Face's eager code does (docs/gemma.md).
 #pragma once
@@ -84,18 +89,5 @@ Gemma3Inputs gemma3_inputs(Graph& graph, const Gemma3Config& config, const Tenso
 // [B, 1, vocabulary].
 Tensor gemma3_logits(const Gemma3Config& config, const Gemma3Inputs& inputs,
                      const Gemma3Tables& tables, const Gemma3Attend& attend, bool last_only);
-
-struct Gemma3Options {
-  int64_t batch_size = 1;
-  int64_t tokens = 128;
-  int64_t positions = 0;      // of the tables, from 0 on; 0: one per token
-  DType dtype = DType::bf16;  // of parameters, tables and activations
-  AttentionForm attention = AttentionForm::plain;
-  bool last_only = false;
-};
-
-// A whole sequence at positions 0, 1, ..., without a cache. Inputs: "tokens", the tables, every
-// parameter. Output: "logits". The embedding and a tied head are one input.
-Graph gemma3_graph(const Gemma3Config& config, const Gemma3Options& options);
 
 }  // namespace ridgeline

@@ -11,10 +11,9 @@
 
 #include "base/larger.h"
 #include "compile/executable.h"
-#include "models/gemma3_cache.h"
+#include "models/gemma3_run.h"
 #include "models/gemma3_weights.h"
 #include "runtime/cpu_device.h"
-#include "support/run_eager.h"
 
 namespace ridgeline {
 namespace {
@@ -64,10 +63,10 @@ void upload_model(Device& device, const Executable& executable, const Checkpoint
 
 Floats whole_sequence(Device& device, const Checkpoint& checkpoint, AttentionForm form, Mode mode,
                       DType dtype) {
-  const Graph graph = gemma3_graph(checkpoint.config, {.batch_size = checkpoint.batch,
-                                                       .tokens = checkpoint.tokens,
-                                                       .dtype = dtype,
-                                                       .attention = form});
+  const Graph graph = testing::gemma3_graph(checkpoint.config, {.batch_size = checkpoint.batch,
+                                                                .tokens = checkpoint.tokens,
+                                                                .dtype = dtype,
+                                                                .attention = form});
   Executable executable([&](const Rewrite& forward) { return forward(graph); }, device,
                         {.mode = mode});
   executable.prepare();

@@ -1,4 +1,5 @@
-// Runs graphs of Gemma-3 in tests: their inputs, and texts that go on from run to run.
+// Graphs of Gemma-3 in tests: whole sequences without a cache, inputs, and texts that go on from
+// run to run.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -9,6 +10,33 @@
 #include "support/run_eager.h"
 
 namespace ridgeline::testing {
+
+struct Gemma3Options {
+  int64_t batch_size = 1;
+  int64_t tokens = 128;
+  int64_t positions = 0;      // of the tables, from 0 on; 0: one per token
+  DType dtype = DType::bf16;  // of parameters, tables and activations
+  AttentionForm attention = AttentionForm::plain;
+  bool last_only = false;
+};
+
+// A whole sequence at positions 0, 1, ..., without a cache: what models with one must agree with.
+// Output: "logits".
+inline Graph gemma3_graph(const Gemma3Config& config, const Gemma3Options& options) {
+  Graph graph;
+  const TensorType ids{DType::i32, {options.batch_size, options.tokens}};
+  const int64_t positions = options.positions == 0 ? options.tokens : options.positions;
+  const Gemma3Inputs inputs = gemma3_inputs(graph, config, ids, options.dtype, positions);
+  Gemma3Tables tables = inputs.tables;
+  for (Tensor* table :
+       {&tables.full.cos, &tables.full.sin, &tables.sliding.cos, &tables.sliding.sin})
+    if (*table && positions > options.tokens) *table = slice(*table, 0, 0, options.tokens);
+  const Tensor logits = gemma3_logits(
+      config, inputs, tables, gemma3_self_attention(config, options.attention), options.last_only);
+  graph.mark_output("logits", logits.value());
+  verify(graph);
+  return graph;
+}
 
 inline InterpreterInputs gemma_inputs(const Gemma3Config& config, const GemmaWeights& weights,
                                       const std::vector<int>& tokens, int64_t positions) {

@@ -64,8 +64,8 @@ std::vector<int32_t> teacher_forced(const GenerateJob& job, Device& device) {
   std::vector<int32_t> added;
   for (int64_t i = 0; i < job.max_new_tokens; ++i) {
     const auto count = static_cast<int64_t>(text.size());
-    const Graph graph =
-        gemma3_graph(job.config, {.tokens = count, .dtype = DType::f32, .last_only = true});
+    const Graph graph = testing::gemma3_graph(
+        job.config, {.tokens = count, .dtype = DType::f32, .last_only = true});
     const auto logits =
         testing::run_eager(graph, testing::gemma_inputs(job.config, weights, text, count), device)
             .at("logits");
