@@ -260,13 +260,6 @@ Tensor gemma3_mlp_part(const Gemma3Config& config, int64_t layer, const Tensor& 
                   "ffn_residual");
 }
 
-Tensor gemma3_layer(const Gemma3Config& config, int64_t layer, int64_t batch, const Tensor& x,
-                    const Gemma3LayerWeights& weights, const Gemma3Tables& tables,
-                    const Gemma3Attend& attend) {
-  const Tensor h = gemma3_attention_part(config, layer, batch, x, weights, tables, attend);
-  return gemma3_mlp_part(config, layer, h, weights);
-}
-
 Gemma3Inputs gemma3_inputs(Graph& graph, const Gemma3Config& config, const TensorType& tokens,
                            DType dtype, int64_t positions) {
   const std::vector<Parameter> parameters = gemma3_parameters(config);
@@ -297,8 +290,9 @@ Tensor gemma3_logits(const Gemma3Config& config, const Gemma3Inputs& inputs,
   x = (x * rounded(dtype, root)).named("embedded");
   for (int64_t layer = 0; layer < config.layer_count(); ++layer) {
     const size_t first = 1 + static_cast<size_t>(layer) * kGemma3LayerTensors;
-    x = gemma3_layer(config, layer, batch, x,
-                     gemma3_layer_weights(std::span(weights).subspan(first)), tables, attend);
+    const Gemma3LayerWeights of_layer = gemma3_layer_weights(std::span(weights).subspan(first));
+    x = gemma3_attention_part(config, layer, batch, x, of_layer, tables, attend);
+    x = gemma3_mlp_part(config, layer, x, of_layer);
   }
   const size_t after_layers = 1 + config.layers.size() * kGemma3LayerTensors;
   if (last_only && tokens > 1) {

@@ -56,13 +56,9 @@ Gemma3LayerWeights gemma3_layer_weights(std::span<const Tensor> of_layer);
 using Gemma3Attend =
     std::function<Tensor(int64_t layer, const Tensor& q, const Tensor& k, const Tensor& v)>;
 
-// x [batch * L, hidden_size] after one decoder layer. `tables` are those of the tokens' positions,
-// [L, head_dim / 2].
-Tensor gemma3_layer(const Gemma3Config& config, int64_t layer, int64_t batch, const Tensor& x,
-                    const Gemma3LayerWeights& weights, const Gemma3Tables& tables,
-                    const Gemma3Attend& attend);
-
-// The two parts of a layer, in order: each with the norms before and after it and the residual.
+// The two parts of a decoder layer, in order: each with the norms before and after it and the
+// residual. x is [batch * L, hidden_size]; `tables` are those of the tokens' positions, [L,
+// head_dim / 2].
 Tensor gemma3_attention_part(const Gemma3Config& config, int64_t layer, int64_t batch,
                              const Tensor& x, const Gemma3LayerWeights& weights,
                              const Gemma3Tables& tables, const Gemma3Attend& attend);
