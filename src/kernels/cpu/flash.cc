@@ -23,11 +23,12 @@ int64_t shared_out(int64_t tile, const AttentionSizes& sizes, const FlashMask& m
 void flash_forward(const FlashForward& problem, const CpuContext& context) {
   const AttentionSizes sizes = sizes_of(problem.q, problem.k);
   const bool in_blocks = fits_blocks(context.isa, {problem.q, problem.k, problem.v});
-  const FlashForwardKernel& kernel = !in_blocks                ? flash_kernels(context.isa).forward
-                                     : context.isa == Isa::amx ? avx512::kForwardByMatrixUnits
-                                                               : avx512::kForwardByDots;
+  const FlashForwardKernel& kernel =
+      in_blocks && context.isa == Isa::amx ? avx512::kForwardByMatrixUnits
+      : in_blocks                          ? avx512::kForwardByDots
+                  : pick(context.isa, portable::kForward, avx2::kForward, avx512::kForward);
   const FlashMask mask = resolve(problem.mask, sizes);
-  int64_t tile = kernel.tile_sizes(sizes.head_dim).queries;
+  int64_t tile = kernel.tiles.queries;
   if (in_blocks) tile = shared_out(tile, sizes, mask, context.pool.threads());
   const int64_t tiles = divide_up(sizes.queries, tile);
   const ThreadScratch scratch(context.pool, kernel.scratch_floats(sizes.head_dim));

@@ -43,11 +43,11 @@ class Backward {
       : problem_(problem),
         sizes_(sizes_of(problem.q, problem.k)),
         pool_(context.pool),
-        kernels_(flash_kernels(context.isa)),
         in_blocks_(fits_blocks(context.isa, {problem.q, problem.k, problem.v, problem.d_out})),
-        backward_(!in_blocks_               ? kernels_.backward
-                  : context.isa == Isa::amx ? avx512::kBackwardByMatrixUnits
-                                            : avx512::kBackwardByDots),
+        backward_(in_blocks_ && context.isa == Isa::amx ? avx512::kBackwardByMatrixUnits
+                  : in_blocks_
+                      ? avx512::kBackwardByDots
+                      : pick(context.isa, portable::kBackward, avx2::kBackward, avx512::kBackward)),
         mask_(resolve(problem.mask, sizes_)),
         tile_(tile_sizes()),
         query_tiles_(divide_up(sizes_.queries, tile_.queries)),
@@ -75,7 +75,7 @@ class Backward {
   // not depend on it: they are added up one by one in any case.
   FlashTileSizes tile_sizes() const {
     constexpr int64_t kLeastKeys = 64;
-    FlashTileSizes tile = backward_.tile_sizes(sizes_.head_dim);
+    FlashTileSizes tile = backward_.tiles;
     const int64_t heads = sizes_.batch * sizes_.key_heads;
     while (in_blocks_ && tile.keys > kLeastKeys &&
            heads * divide_up(sizes_.keys, tile.keys) < pool_.threads())
@@ -132,7 +132,7 @@ class Backward {
   }
 
   void clear(const FlashRows& rows, FlashRange range) const {
-    kernels_.store_rows(zeros_.data(), 0, rows, range, sizes_.head_dim);
+    backward_.store_rows(zeros_.data(), 0, nullptr, rows, range, sizes_.head_dim);
   }
 
   // Sums beside the tensor have rows up to a multiple of kAccumulatorRows.
@@ -242,7 +242,7 @@ class Backward {
         else if (is_first)
           clear_sums(sums, stride, range.end - range.begin, in_place);
         if (!in_place && key_tile == visible.end - 1)
-          kernels_.store_rows(sums, stride, at.d_q, range, sizes_.head_dim);
+          backward_.store_rows(sums, stride, nullptr, at.d_q, range, sizes_.head_dim);
         turn.pass();
       };
       for (const int64_t end = key_tile + tiles_at_once; key_tile < end; ++key_tile)
@@ -285,12 +285,11 @@ class Backward {
     }
   }
 
-  int64_t padded() const { return kernels_.padded_head_dim(sizes_.head_dim); }
+  int64_t padded() const { return backward_.padded_head_dim(sizes_.head_dim); }
 
   const FlashBackward& problem_;
   const AttentionSizes sizes_;
   ThreadPool& pool_;
-  const FlashKernels& kernels_;
   const bool in_blocks_;
   const FlashBackwardKernels& backward_;
   const FlashMask mask_;

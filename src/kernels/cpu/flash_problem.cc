@@ -50,10 +50,6 @@ FlashRows rows_of(const TensorView& view, int64_t batch, int64_t head) {
   return rows;
 }
 
-const FlashKernels& flash_kernels(Isa isa) {
-  return pick(isa, portable::kFlashKernels, avx2::kFlashKernels, avx512::kFlashKernels);
-}
-
 bool fits_blocks(Isa isa, std::initializer_list<TensorView> tensors) {
   if (isa < Isa::avx512_bf16) return false;
   return std::all_of(tensors.begin(), tensors.end(), [](const TensorView& view) {

@@ -22,7 +22,6 @@ AttentionSizes sizes_of(const TensorView& q, const TensorView& k);
 
 FlashMask resolve(const AttentionMask& mask, const AttentionSizes& sizes);
 FlashRows rows_of(const TensorView& view, int64_t batch, int64_t head);
-const FlashKernels& flash_kernels(Isa isa);
 // Whether kernels in blocks of bf16 exist for this instruction set and can read the tensors: bf16
 // with contiguous columns, heads of a multiple of 32.
 bool fits_blocks(Isa isa, std::initializer_list<TensorView> tensors);

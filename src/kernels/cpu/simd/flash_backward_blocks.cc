@@ -5,7 +5,6 @@
 // keys and values serve all queries, and adjacent queries form the words that dK and dV need
 // without a transposition. dK and dV are summed as head_dim x keys.
 #include "kernels/cpu/simd/flash_backward_tiles.h"
-#include "kernels/cpu/simd/flash_entries.h"
 
 #if HWY_TARGET <= HWY_AVX3
 #include "kernels/cpu/simd/flash_blocks.h"
@@ -176,14 +175,6 @@ void store_transposed(const float* panels, const FlashRows& to, FlashRange range
   }
 }
 
-FlashTileSizes block_tile_sizes(int64_t) {
-  return {.queries = kQueryTile, .keys = kMostKeys};
-}
-
-int64_t block_scratch_floats(int64_t head_dim) {
-  return floats_of<BackwardScratch>(head_dim);
-}
-
 void pack_keys(const FlashBackwardHead& head, FlashRange keys, const BackwardScratch& at) {
   pack_along_head(head.k, keys, head.head_dim, at.key_words);
   pack_along_head(head.v, keys, head.head_dim, at.value_words);
@@ -344,15 +335,17 @@ void query_gradient_by(const FlashBackwardHead& head, FlashRange queries, float*
 }
 
 template <class Unit>
-constexpr FlashBackwardKernels kBackwardBy = {.tile_sizes = block_tile_sizes,
-                                              .scratch_floats = block_scratch_floats,
+constexpr FlashBackwardKernels kBackwardBy = {.tiles = {.queries = kQueryTile, .keys = kMostKeys},
+                                              .scratch_floats = floats_of<BackwardScratch>,
                                               .prepare_queries = prepare_queries,
                                               .query_gradient = query_gradient_by<Unit>,
                                               .begin_keys = begin_blocks_of_keys,
                                               .find_score_gradients = find_score_gradients_by<Unit>,
                                               .add_queries = add_queries_by<Unit>,
                                               .add_query_gradient = add_query_gradient_by<Unit>,
-                                              .finish_keys = finish_blocks_of_keys};
+                                              .finish_keys = finish_blocks_of_keys,
+                                              .padded_head_dim = padded_head_dim,
+                                              .store_rows = store_rows};
 
 }  // namespace
 

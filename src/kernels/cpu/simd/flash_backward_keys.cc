@@ -1,6 +1,5 @@
 // Flash attention backward by key tiles: dK and dV stay in cache while the queries are streamed.
 #include "kernels/cpu/simd/flash_backward_tiles.h"
-#include "kernels/cpu/simd/flash_entries.h"
 
 namespace ridgeline::RIDGELINE_ISA {
 namespace {
@@ -70,14 +69,10 @@ SumRows sum_rows(const FlashRows& rows, FlashRange range, int64_t head_dim, floa
   return {static_cast<float*>(rows.data) + range.begin * rows.row_stride, rows.row_stride};
 }
 
-}  // namespace
-
-FlashTileSizes backward_tile_sizes(int64_t) {
-  return {.queries = kQueryTile, .keys = kKeyTile};
-}
-
-int64_t key_scratch_floats(int64_t head_dim) {
-  return floats_of<KeyScratch>(head_dim);
+int64_t backward_scratch_floats(int64_t head_dim) {
+  const int64_t by_keys = floats_of<KeyScratch>(head_dim);
+  const int64_t by_queries = query_scratch_floats(head_dim);
+  return by_keys > by_queries ? by_keys : by_queries;
 }
 
 void begin_keys(const FlashBackwardHead& head, FlashRange keys, float* scratch) {
@@ -155,5 +150,19 @@ void finish_keys(const FlashBackwardHead& head, FlashRange keys, float* scratch)
   if (!is_plain(head.d_v, head.head_dim))
     store_rows(at.d_values, padded, nullptr, head.d_v, keys, head.head_dim);
 }
+
+}  // namespace
+
+const FlashBackwardKernels kBackward = {.tiles = {.queries = kQueryTile, .keys = kKeyTile},
+                                        .scratch_floats = backward_scratch_floats,
+                                        .prepare_queries = prepare_queries,
+                                        .query_gradient = query_gradient,
+                                        .begin_keys = begin_keys,
+                                        .find_score_gradients = find_score_gradients,
+                                        .add_queries = add_queries,
+                                        .add_query_gradient = add_query_gradient,
+                                        .finish_keys = finish_keys,
+                                        .padded_head_dim = padded_head_dim,
+                                        .store_rows = store_rows};
 
 }  // namespace ridgeline::RIDGELINE_ISA

@@ -1,6 +1,5 @@
 // Flash attention backward by query tiles: the terms of each query, and dQ of a tile over all keys.
 #include "kernels/cpu/simd/flash_backward_tiles.h"
-#include "kernels/cpu/simd/flash_entries.h"
 
 namespace ridgeline::RIDGELINE_ISA {
 namespace {

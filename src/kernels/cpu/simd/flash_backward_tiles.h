@@ -1,4 +1,4 @@
-// Tile sizes of the backward kernels, and the gradients of scores.
+// Tile sizes of the backward kernels, the gradients of scores, and the kernels by query tiles.
 #pragma once
 
 #include "kernels/cpu/simd/flash_mask.h"
@@ -30,5 +30,15 @@ HWY_INLINE void copy(const float* from, float* to, int64_t count) {
     hn::StoreU(hn::LoadU(Wide(), from + i), Wide(), to + i);
 }
 
+inline int64_t padded_head_dim(int64_t head_dim) {
+  return round_up(head_dim, kLanes);
+}
+
 }  // namespace
+
+// flash_backward_queries.cc
+int64_t query_scratch_floats(int64_t head_dim);
+void prepare_queries(const FlashBackwardHead& head, FlashRange queries, float* scratch);
+void query_gradient(const FlashBackwardHead& head, FlashRange queries, float* scratch);
+
 }  // namespace ridgeline::RIDGELINE_ISA

@@ -2,7 +2,6 @@
 //
 // Scores are computed transposed (keys x queries), so that keys and values are read in place, only
 // the queries are packed, and the softmax runs along lanes without horizontal reductions.
-#include "kernels/cpu/simd/flash_entries.h"
 #include "kernels/cpu/simd/flash_softmax.h"
 
 namespace ridgeline::RIDGELINE_ISA {
@@ -50,16 +49,6 @@ void rescale_sums(const ForwardScratch& at, int64_t queries, int64_t padded) {
   }
 }
 
-}  // namespace
-
-FlashTileSizes forward_tile_sizes(int64_t) {
-  return {.queries = kQueryTile, .keys = kKeyTile};
-}
-
-int64_t forward_scratch_floats(int64_t head_dim) {
-  return floats_of<ForwardScratch>(head_dim);
-}
-
 void forward(const FlashForwardTile& tile, float* scratch) {
   const auto at = carve<ForwardScratch>(scratch, tile.head_dim);
   const int64_t padded = round_up(tile.head_dim, kLanes);
@@ -97,5 +86,11 @@ void forward(const FlashForwardTile& tile, float* scratch) {
   end_softmax(at.running, tile);
   store_rows(at.sums, padded, at.running.rescale, tile.out, tile.queries, tile.head_dim);
 }
+
+}  // namespace
+
+const FlashForwardKernel kForward = {.tiles = {.queries = kQueryTile, .keys = kKeyTile},
+                                     .scratch_floats = floats_of<ForwardScratch>,
+                                     .run = forward};
 
 }  // namespace ridgeline::RIDGELINE_ISA

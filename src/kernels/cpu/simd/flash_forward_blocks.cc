@@ -3,7 +3,6 @@
 //
 // Scores are keys x queries, so keys are read in place and the weights of two adjacent keys form a
 // word without a transposition; the output is summed as head_dim x queries.
-#include "kernels/cpu/simd/flash_entries.h"
 #include "kernels/cpu/simd/flash_softmax.h"
 
 #if HWY_TARGET <= HWY_AVX3
@@ -154,20 +153,15 @@ RIDGELINE_WITH_UNITS void forward_in_blocks(const FlashForwardTile& tile, float*
   store_output(at, tile, queries);
 }
 
-FlashTileSizes block_tile_sizes(int64_t) {
-  return {.queries = kQueryTile, .keys = kKeyTile};
-}
-
-int64_t block_scratch_floats(int64_t head_dim) {
-  return floats_of<BlockScratch>(head_dim);
-}
+template <class Unit>
+constexpr FlashForwardKernel kForwardBy = {.tiles = {.queries = kQueryTile, .keys = kKeyTile},
+                                           .scratch_floats = floats_of<BlockScratch>,
+                                           .run = forward_in_blocks<Unit>};
 
 }  // namespace
 
-const FlashForwardKernel kForwardByMatrixUnits = {block_tile_sizes, block_scratch_floats,
-                                                  forward_in_blocks<MatrixUnits>};
-const FlashForwardKernel kForwardByDots = {block_tile_sizes, block_scratch_floats,
-                                           forward_in_blocks<DotUnits>};
+const FlashForwardKernel kForwardByMatrixUnits = kForwardBy<MatrixUnits>;
+const FlashForwardKernel kForwardByDots = kForwardBy<DotUnits>;
 
 }  // namespace ridgeline::RIDGELINE_ISA
 

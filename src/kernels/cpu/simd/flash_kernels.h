@@ -106,14 +106,14 @@ struct FlashBackwardHead {
 };
 
 struct FlashForwardKernel {
-  FlashTileSizes (*tile_sizes)(int64_t head_dim) = nullptr;
+  FlashTileSizes tiles;
   int64_t (*scratch_floats)(int64_t head_dim) = nullptr;
   void (*run)(const FlashForwardTile& tile, float* scratch) = nullptr;
 };
 
 // `scratch` is aligned to 64 bytes and belongs to the calling thread.
 struct FlashBackwardKernels {
-  FlashTileSizes (*tile_sizes)(int64_t head_dim) = nullptr;  // the largest
+  FlashTileSizes tiles;  // the largest
   int64_t (*scratch_floats)(int64_t head_dim) = nullptr;
   void (*prepare_queries)(const FlashBackwardHead& head, FlashRange queries,
                           float* scratch) = nullptr;
@@ -136,28 +136,28 @@ struct FlashBackwardKernels {
                              float* accumulator, int64_t row_stride, bool first,
                              float* scratch) = nullptr;
   void (*finish_keys)(const FlashBackwardHead& head, FlashRange keys, float* scratch) = nullptr;
+
+  // The padded length of accumulator rows, in floats.
+  int64_t (*padded_head_dim)(int64_t head_dim) = nullptr;
+  // Narrows rows of fp32 sums to the storage of `to`, each times its own factor if there are
+  // factors; `row_stride` 0 and a row of zeros clear it.
+  void (*store_rows)(const float* sums, int64_t row_stride, const float* factors,
+                     const FlashRows& to, FlashRange rows, int64_t head_dim) = nullptr;
 };
 
 inline constexpr int64_t kAccumulatorRows = 32;
 
-struct FlashKernels {
-  FlashForwardKernel forward;
-  FlashBackwardKernels backward;
-  // Narrows rows of fp32 sums to the storage of `to`; `row_stride` 0 and a row of zeros clear it.
-  void (*store_rows)(const float* sums, int64_t row_stride, const FlashRows& to, FlashRange rows,
-                     int64_t head_dim);
-  // The padded length of accumulator rows, in floats.
-  int64_t (*padded_head_dim)(int64_t head_dim);
-};
-
 namespace portable {
-extern const FlashKernels kFlashKernels;
-}
+extern const FlashForwardKernel kForward;
+extern const FlashBackwardKernels kBackward;
+}  // namespace portable
 namespace avx2 {
-extern const FlashKernels kFlashKernels;
-}
+extern const FlashForwardKernel kForward;
+extern const FlashBackwardKernels kBackward;
+}  // namespace avx2
 namespace avx512 {
-extern const FlashKernels kFlashKernels;
+extern const FlashForwardKernel kForward;
+extern const FlashBackwardKernels kBackward;
 // In blocks of bf16, if fits_blocks() holds: on matrix units (AMX), and by dot products of pairs.
 extern const FlashForwardKernel kForwardByMatrixUnits, kForwardByDots;
 extern const FlashBackwardKernels kBackwardByMatrixUnits, kBackwardByDots;
