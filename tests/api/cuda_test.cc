@@ -124,6 +124,58 @@ TEST(Child, DISABLED_CapturedWorkspacesAreKept) {
   EXPECT_EQ(frees(true), 0);
 }
 
+// Causal attention of so many heads that kernels which draw tiles from a counter would draw them on
+// the stand-in's four multiprocessors.
+struct ManyHeads : GpuProblem {
+  ManyHeads() {
+    shape[1] = 20;  // nothing runs here, so the tensors may be nowhere
+    shape[3] = 256;
+    for (size_t i = 0; i < tensors.size(); ++i)
+      tensors[i].data = reinterpret_cast<void*>(uintptr_t{i + 1} << 32);
+    forward.causal = RL_CAUSAL_TOP_LEFT;
+    forward.uses_stream = 1;
+  }
+};
+
+TEST(Child, DISABLED_MaskedForwardsAreCapturedOnAnyStream) {
+  const ContextPointer context = gpu_context();
+  ManyHeads problem;
+  size_t bytes = 1;
+  EXPECT_OK(rl_attention_forward_workspace(context.get(), &problem.forward, &bytes));
+  EXPECT_EQ(bytes, 0u) << "no kernel for this GPU draws tiles";
+  int streams[2];
+  problem.forward.stream = &streams[0];
+  EXPECT_OK(rl_attention_forward(context.get(), &problem.forward));
+  problem.forward.stream = &streams[1];
+  stand_in<void(void*)>("fake_gpu_capture")(&streams[1]);
+  EXPECT_OK(rl_attention_forward(context.get(), &problem.forward));
+}
+
+TEST(Child, DISABLED_DrawnTilesTakeAWorkspaceOfTheirStream) {
+  const ContextPointer context = gpu_context();
+  ManyHeads problem;
+  size_t bytes = 0;
+  EXPECT_OK(rl_attention_forward_workspace(context.get(), &problem.forward, &bytes));
+  EXPECT_GT(bytes, 0u);
+  int streams[2];
+  problem.forward.stream = &streams[0];
+  EXPECT_OK(rl_attention_forward(context.get(), &problem.forward));
+  EXPECT_EQ(counts().launches, 2) << "one clears the counter";
+  problem.forward.stream = &streams[1];
+  const auto capture = stand_in<void(void*)>("fake_gpu_capture");
+  capture(&streams[1]);
+  EXPECT_EQ(rl_attention_forward(context.get(), &problem.forward), RL_ERROR_NOT_READY);
+  capture(nullptr);
+  EXPECT_OK(rl_attention_forward_warm_up(context.get(), &problem.forward));
+  capture(&streams[1]);
+  EXPECT_OK(rl_attention_forward(context.get(), &problem.forward));
+
+  // Few heads are not drawn.
+  problem.shape[1] = 4;
+  EXPECT_OK(rl_attention_forward_workspace(context.get(), &problem.forward, &bytes));
+  EXPECT_EQ(bytes, 0u);
+}
+
 TEST(Child, DISABLED_PreparedCallsAreLaunched) {
   const ContextPointer context = gpu_context();
   GpuProblem problem;
@@ -234,6 +286,12 @@ TEST(LibraryOnAGpu, CanBeCapturedOnceItIsWarm) {
 TEST(LibraryOnAGpu, KeepsTheWorkspacesOfCapturedCalls) {
   RIDGELINE_NEEDS_NVRTC();
   expect_child_passes("CapturedWorkspacesAreKept");
+}
+
+TEST(LibraryOnAGpu, NeedsNoWorkspaceForAMaskUnlessTilesAreDrawn) {
+  RIDGELINE_NEEDS_NVRTC();
+  expect_child_passes("MaskedForwardsAreCapturedOnAnyStream");
+  expect_child_passes("DrawnTilesTakeAWorkspaceOfTheirStream", /*on_hopper=*/true);
 }
 
 TEST(LibraryOnAGpu, LaunchesPreparedCalls) {

@@ -68,9 +68,10 @@ struct GpuProblem {
   rl_attention_backward_params backward = {};
 };
 
-inline void expect_child_passes(const char* name) {
+inline void expect_child_passes(const char* name, bool on_hopper = false) {
   const testing::StandInGpu gpu;
-  const ChildResult child = run_child(name, {{"RIDGELINE_CUDA_LIBRARIES", gpu.path()}});
+  const ChildResult child = run_child(name, {{"RIDGELINE_CUDA_LIBRARIES", gpu.path()},
+                                             {"RIDGELINE_FAKE_HOPPER", on_hopper ? "1" : ""}});
   EXPECT_EQ(child.exit_code, 0) << child.out << child.err;
 }
 

@@ -154,7 +154,7 @@ class RecordingDevice : public Device {
     return times;
   }
   Bytes scratch(const Node& node, std::span<const TensorType> inputs) const override {
-    return on_gpu() ? cuda_scratch(node, inputs) : Bytes{};
+    return on_gpu() ? cuda_scratch(node, inputs, facts_) : Bytes{};
   }
   std::vector<std::string> functions_of(const FusedKernel&) const override { return {}; }
   std::vector<std::unique_ptr<FusedProgram>> compile(
@@ -242,7 +242,7 @@ class RecordingDevice : public Device {
       view = {held.back().data(), value.dtype, value.shape, contiguous_strides(value.shape)};
       add(plan_copy(value, view));
     }
-    const Bytes bytes = cuda_scratch(node, types);
+    const Bytes bytes = cuda_scratch(node, types, facts_);
     if (scratch == nullptr && bytes.count > 0) {
       held.push_back(ledger_.allocate(bytes, "scratch"));
       scratch = held.back().data();

@@ -1,5 +1,6 @@
 // A library that stands in for libcuda.so.1 with one GPU, whose memory is this process's own and
-// whose kernels are the functions below, found by their names. Any other kernel does nothing.
+// whose kernels are the functions below, found by their names. Any other kernel does nothing. The
+// GPU is of compute capability 8.0, or 9.0 where RIDGELINE_FAKE_HOPPER is set.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -120,19 +121,20 @@ Result wait() {
 }
 
 int attribute(int which) {
+  static const bool is_hopper = std::getenv("RIDGELINE_FAKE_HOPPER") != nullptr;
   switch (which) {
     case kMultiprocessorCount:
       return 4;
     case kClockRateKhz:
       return 1'000'000;
     case kComputeCapabilityMajor:
-      return 8;
+      return is_hopper ? 9 : 8;
     case kComputeCapabilityMinor:
       return 0;
     case kL2CacheBytes:
       return 1 << 16;
     case kSharedBytesPerBlockOptin:
-      return 163 << 10;
+      return (is_hopper ? 227 : 163) << 10;
     default:
       return 0;
   }

@@ -56,6 +56,40 @@ TEST(FlashTiles, FitTheDeviceAndUseWarpgroupsOnlyWhereTheyWork) {
   EXPECT_GT(with_warpgroups, 10);
 }
 
+// Scratch is sized for tensors of known shapes; rows that are not aligned, and multiprocessors that
+// are left to collectives, show only when a tile is chosen.
+TEST(FlashTiles, ThatDrawHaveACounter) {
+  std::mt19937 random(2);
+  int drawing = 0, without = 0;
+  for (int round = 0; round < 3000; ++round) {
+    const int64_t heads = pick<int64_t>(random, {1, 12, 40, 133, 300});
+    FlashShape shape = {.dtype = pick(random, {DType::bf16, DType::f32}),
+                        .width = static_cast<int>(random() % kMaxFlashWidth) + 1,
+                        .queries = pick<int64_t>(random, {1, 100, 1024, 16384}),
+                        .keys = pick<int64_t>(random, {1, 100, 1024, 16384}),
+                        .heads = heads,
+                        .key_heads = heads,
+                        .mask = static_cast<int>(random() % 3),
+                        .function = random() % 2 == 0};
+    CudaFacts device;
+    device.compute_capability = pick(random, {80, 89, 90, 100, 120});
+    device.shared_bytes_per_block = device.compute_capability == 90 ? 227 << 10 : 99 << 10;
+    device.multiprocessors = 132;
+    const bool has_counter = may_draw(shape, device);
+    without += has_counter ? 0 : 1;
+    EXPECT_TRUE(!has_counter || device.compute_capability == 90);
+    device.reserved_multiprocessors = pick(random, {0, 16});
+    device.multiprocessors -= device.reserved_multiprocessors;
+    shape.aligned = random() % 4 != 0;
+    for (const ForwardTile& tile : forward_tiles(shape, device)) {
+      drawing += tile.draws(shape) ? 1 : 0;
+      EXPECT_TRUE(has_counter || !tile.draws(shape));
+    }
+  }
+  EXPECT_GT(drawing, 10);
+  EXPECT_GT(without, 1000);
+}
+
 TEST(FlashTiles, BlocksPersistWhereNoMultiprocessorWaitsLong) {
   CudaFacts device;
   device.compute_capability = 90;

@@ -121,8 +121,8 @@ TEST(CudaMultiTensor, SumsOfSquaresFillTheirScratch) {
   lists.outputs.push_back(lists.made(1, 1, 0));
   const Node node{
       .op = Op::sum_of_squares, .inputs = {}, .attributes = {}, .outputs = {}, .name = {}};
-  std::vector<float> scratch(static_cast<size_t>(cuda_scratch(node, types).count) / sizeof(float),
-                             0.0f);
+  std::vector<float> scratch(
+      static_cast<size_t>(cuda_scratch(node, types, {}).count) / sizeof(float), 0.0f);
   const auto launches = plan_sum_of_squares(call_of(node, lists, scratch.data()));
   for (const CudaLaunch& launch : std::span(launches).first(launches.size() - 1)) {
     const auto p = params_of<SumOfSquaresParams>(launch);

@@ -235,7 +235,7 @@ void expect_reduction(const TensorView& x, const Shape& result_shape, uint64_t s
   std::vector<float> result(static_cast<size_t>(element_count(result_shape)), -1);
   const TensorView out{result.data(), DType::f32, result_shape, contiguous_strides(result_shape)};
   const TensorType type{DType::f32, x.shape};
-  std::vector<float> scratch(static_cast<size_t>(cuda_scratch(node, {&type, 1}).count) / 4, -1);
+  std::vector<float> scratch(static_cast<size_t>(cuda_scratch(node, {&type, 1}, {}).count) / 4, -1);
   for (const CudaLaunch& launch :
        plan_reduction(call_of(node, {&x, 1}, out, scratch.empty() ? nullptr : scratch.data()))) {
     const auto p = params_of<ReduceParams>(launch);
@@ -281,7 +281,7 @@ TEST(CudaPlanners, LongReductionsAreCutIntoParts) {
   expect_reduction(column, {1, 3}, 0);
   const Node node = node_of(Op::sum, {DType::f32, {1, 3}});
   const TensorType type{DType::f32, {100000, 3}};
-  EXPECT_GT(cuda_scratch(node, {&type, 1}).count, 0);
+  EXPECT_GT(cuda_scratch(node, {&type, 1}, {}).count, 0);
 }
 
 void concat_on_host(const CudaLaunch& launch) {

@@ -94,7 +94,7 @@ Plans plans_of(const Problem& problem) {
         .name = {}};
     std::vector<TensorType> types;
     for (const TensorView& input : inputs) types.push_back({input.dtype, input.shape});
-    scratch = cuda_scratch(node, types);
+    scratch = cuda_scratch(node, types, device);
     return cuda_op(op).plan({.node = node,
                              .inputs = inputs,
                              .outputs = outputs,

@@ -55,9 +55,9 @@ ProductPath cuda_product_path(Op op, DType dtype) {
   return {DType::f16, planes == 1 ? 1 : 3};  // high high + high low + low high
 }
 
-Bytes cuda_scratch(const Node& node, std::span<const TensorType> inputs) {
+Bytes cuda_scratch(const Node& node, std::span<const TensorType> inputs, const CudaFacts& device) {
   const CudaOp& op = cuda_op(node.op);
-  return op.scratch == nullptr ? Bytes{} : op.scratch(node, inputs);
+  return op.scratch == nullptr ? Bytes{} : op.scratch(node, inputs, device);
 }
 
 }  // namespace ridgeline

@@ -169,7 +169,7 @@ void CudaDevice::run(const Node& node, std::span<const TensorView> inputs,
   if (scratch == nullptr && op.scratch != nullptr) {
     std::vector<TensorType> types;
     for (const TensorView& input : inputs) types.push_back({input.dtype, input.shape});
-    const Bytes bytes = op.scratch(node, types);
+    const Bytes bytes = op.scratch(node, types, usable_);
     if (bytes.count > 0)
       scratch_memory = ledger_.allocate(bytes, fmt::format("{} scratch", info(node.op).name));
     scratch = scratch_memory.data();
@@ -242,7 +242,7 @@ ProductPath CudaDevice::product_path(Op op, DType dtype) const {
 }
 
 Bytes CudaDevice::scratch(const Node& node, std::span<const TensorType> inputs) const {
-  return cuda_scratch(node, inputs);
+  return cuda_scratch(node, inputs, usable_);
 }
 
 void CudaDevice::synchronize() {

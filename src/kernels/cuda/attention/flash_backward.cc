@@ -368,7 +368,8 @@ std::vector<CudaLaunch> plan_attention_gradient(const CudaCall& call) {
   return launches;
 }
 
-Bytes attention_gradient_scratch(const Node& node, std::span<const TensorType> inputs) {
+Bytes attention_gradient_scratch(const Node& node, std::span<const TensorType> inputs,
+                                 const CudaFacts&) {
   return BackwardScratch(nullptr, scratch_shape(inputs[0]),
                          std::get<AttentionSpec>(node.attributes.detail), inputs[0].shape,
                          inputs[1].shape, is_single_pass(node))

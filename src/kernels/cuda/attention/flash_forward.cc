@@ -70,14 +70,16 @@ struct ForwardScratch {
   Bytes bytes;
 
   ForwardScratch(void* memory, const FlashShape& shape, const AttentionSpec& spec, const Shape& q,
-                 const Shape& k) {
+                 const Shape& k, const CudaFacts& device) {
     ScratchParts scratch(memory);
     visible_keys = scratch.take<VisibleRange>(visible_range_count(spec, q, k, q[2]));
     FlashShape whole = shape;
     whole.queries = q[2];
+    whole.keys = k[2];
     whole.heads = q[0] * q[1];
     whole.mask = spec.mask.causal || spec.mask.window > 0 ? 1 : 0;
-    next_tile = scratch.take<unsigned>(may_draw(whole) ? 1 : 0);
+    whole.function = spec.function != nullptr;
+    next_tile = scratch.take<unsigned>(may_draw(whole, device) ? 1 : 0);
     if (shape.planes() > 0)
       for (const Shape& tensor : {q, k, k}) planes.reserve(scratch, shape, tensor);
     bytes = scratch.used();
@@ -94,7 +96,7 @@ std::vector<CudaLaunch> plan_attention(const CudaCall& call) {
   const std::span loaded = std::span(tensors).first<3>();
   const FlashPlan plan(call, tensors, loaded.size(), 3);
   if (element_count(q.shape) == 0) return {};
-  const ForwardScratch scratch(call.scratch, plan.shape, spec, q.shape, k.shape);
+  const ForwardScratch scratch(call.scratch, plan.shape, spec, q.shape, k.shape, call.device);
   const FlashPlanes& planes = scratch.planes;
   const bool split = planes.count > 0;
   const auto source = [&](int i, const TensorView& view) {
@@ -138,10 +140,12 @@ std::vector<CudaLaunch> plan_attention(const CudaCall& call) {
   return candidate(call.choose(plan.tuning_key("flash_forward"), tiles.size(), candidate));
 }
 
-Bytes attention_scratch(const Node& node, std::span<const TensorType> inputs) {
+Bytes attention_scratch(const Node& node, std::span<const TensorType> inputs,
+                        const CudaFacts& device) {
   const auto& spec = std::get<AttentionSpec>(node.attributes.detail);
   if (spec.cached) return cached_attention_scratch(inputs);
-  return ForwardScratch(nullptr, scratch_shape(inputs[0]), spec, inputs[0].shape, inputs[1].shape)
+  return ForwardScratch(nullptr, scratch_shape(inputs[0]), spec, inputs[0].shape, inputs[1].shape,
+                        device)
       .bytes;
 }
 

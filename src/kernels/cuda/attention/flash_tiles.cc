@@ -201,16 +201,17 @@ bool divide_evenly(const FlashShape& shape, const CudaFacts& device, int rows) {
 }
 
 // Whether blocks are persistent: they process one tile after the other, and load the next one
-// ahead. With a mask they draw tiles from a counter, which pays off from the third tile on. Without
-// a mask each takes its share, which must be even; long tiles of heads of 80 to 128 are better
-// scheduled by the hardware.
+// ahead. With a mask they draw tiles from a counter, which pays off from the third tile on; scratch
+// is sized before any multiprocessors are left to collectives, so these count. Without a mask each
+// takes its share, which must be even; long tiles of heads of 80 to 128 are better scheduled by the
+// hardware.
 bool blocks_persist(const FlashShape& shape, const CudaFacts& device, int rows) {
   const int width = shape.head_dim();
   if (width > 128 && (width <= 192 || shape.function)) return false;
   if (shape.mask != 0) {
     constexpr int64_t kShortWide = 1024;
-    return may_draw(shape) && tile_count(shape, rows) > 2 * device.multiprocessors &&
-           (width <= 128 || shape.keys <= kShortWide);
+    const int64_t all = device.multiprocessors + device.reserved_multiprocessors;
+    return tile_count(shape, rows) > 2 * all && (width <= 128 || shape.keys <= kShortWide);
   }
   constexpr int64_t kTooLong = 8192;
   const bool is_medium = width > 64 && width <= 128;
@@ -418,10 +419,10 @@ std::vector<ForwardTile> forward_tiles(const FlashShape& shape, const CudaFacts&
   return tiles;
 }
 
-bool may_draw(const FlashShape& shape) {
+bool may_draw(const FlashShape& shape, const CudaFacts& device) {
   constexpr int kLeastRows = 128;
-  constexpr int64_t kFewTiles = 16;  // for the smallest part of a GPU
-  return shape.mask != 0 && shape.planes() == 0 && tile_count(shape, kLeastRows) > kFewTiles;
+  return shape.mask != 0 && serves_warpgroups(shape, device) &&
+         blocks_persist(shape, device, kLeastRows);
 }
 
 std::vector<BackwardKeysTile> backward_keys_tiles(const FlashShape& shape, const CudaFacts& device,

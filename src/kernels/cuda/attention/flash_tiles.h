@@ -72,8 +72,8 @@ std::vector<BackwardKeysTile> backward_keys_tiles(const FlashShape& shape, const
 std::vector<BackwardQueriesTile> backward_queries_tiles(const FlashShape& shape,
                                                         const CudaFacts& device);
 
-// Whether there is a counter from which forward tiles may be drawn.
-bool may_draw(const FlashShape& shape);
+// Whether one of the forward tiles draws, so that a counter is needed.
+bool may_draw(const FlashShape& shape, const CudaFacts& device);
 
 // Query tiles are no larger than this, so that scratch can be sized before a tile is chosen.
 inline constexpr int kMaxQueryTile = 128;

@@ -65,7 +65,7 @@ std::vector<CudaLaunch> plan_argmax(const CudaCall& call) {
   return launches;
 }
 
-Bytes argmax_scratch(const Node&, std::span<const TensorType> inputs) {
+Bytes argmax_scratch(const Node&, std::span<const TensorType> inputs, const CudaFacts&) {
   const int64_t rows = inputs[0].shape[0], parts = argmax_parts(rows, inputs[0].shape[1]);
   return Bytes{parts == 1 ? 0 : rows * parts * static_cast<int64_t>(sizeof(unsigned long long))};
 }

@@ -145,7 +145,7 @@ std::vector<CudaLaunch> plan_reduction(const CudaCall& call) {
   return launches;
 }
 
-Bytes reduction_scratch(const Node& node, std::span<const TensorType> inputs) {
+Bytes reduction_scratch(const Node& node, std::span<const TensorType> inputs, const CudaFacts&) {
   const int64_t results = element_count(node.outputs[0].shape);
   const int64_t parts = most_parts(results, element_count(inputs[0].shape) / results);
   return {parts == 1 ? 0 : results * parts * info(DType::f32).size};

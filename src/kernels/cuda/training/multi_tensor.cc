@@ -73,7 +73,7 @@ AdamWNumbers numbers_of(const AdamWSpec& spec, std::span<const TensorView> input
 
 }  // namespace
 
-Bytes sum_of_squares_scratch(const Node&, std::span<const TensorType> inputs) {
+Bytes sum_of_squares_scratch(const Node&, std::span<const TensorType> inputs, const CudaFacts&) {
   int64_t pieces = 0;
   for (const TensorType& type : inputs) pieces += divide_up(type.shape[0], kSummedPiece);
   return {pieces * info(DType::f32).size};
