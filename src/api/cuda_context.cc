@@ -6,6 +6,7 @@
 #include <future>
 #include <map>
 #include <optional>
+#include <thread>
 
 #include "api/border.h"
 #include "api/context.h"
@@ -264,7 +265,7 @@ class Cuda : public AttentionDevice {
     return ready;
   }
   void* workspace(Bytes bytes) override {
-    Workspace& own = workspaces_->of_streams[queue_.stream()];
+    Workspace& own = workspaces_->of_streams[this_stream()];
     if (bytes > own.memory.bytes()) {
       expect_no_capture("the context has no workspace for this call");
       if (own.is_captured)
@@ -280,6 +281,15 @@ class Cuda : public AttentionDevice {
   void synchronize() override { queue_.synchronize(); }
 
  private:
+  // The order in which work is done: a stream, and for CU_STREAM_PER_THREAD, one handle for as many
+  // streams as there are threads, the thread.
+  using StreamOfThread = std::pair<cuda::Stream, std::thread::id>;
+  StreamOfThread this_stream() const {
+    constexpr uintptr_t kPerThread = 2;
+    const cuda::Stream stream = queue_.stream();
+    const bool is_per_thread = reinterpret_cast<uintptr_t>(stream) == kPerThread;
+    return {stream, is_per_thread ? std::this_thread::get_id() : std::thread::id()};
+  }
   void expect_no_capture(const char* what) const {
     if (queue_.caller_captures())
       throw NotReady(fmt::format("{}, and the stream is being captured", what));
@@ -293,8 +303,8 @@ class Cuda : public AttentionDevice {
     bool is_captured = false;  // a graph of the caller uses it
   };
   struct Workspaces {
-    std::map<cuda::Stream, Workspace> of_streams;  // which order the users of each
-    std::vector<CudaBuffer> captured;              // outgrown, but still used by graphs
+    std::map<StreamOfThread, Workspace> of_streams;  // which order the users of each
+    std::vector<CudaBuffer> captured;                // outgrown, but still used by graphs
   };
   std::unique_ptr<Workspaces> workspaces_ = std::make_unique<Workspaces>();
   std::optional<CurrentContext> current_;  // while a call is under way

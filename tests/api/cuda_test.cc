@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "api/described.h"
@@ -122,6 +123,27 @@ TEST(Child, DISABLED_CapturedWorkspacesAreKept) {
   };
   EXPECT_EQ(frees(false), 1);
   EXPECT_EQ(frees(true), 0);
+}
+
+// cudaStreamPerThread is one handle for as many streams as there are threads.
+TEST(Child, DISABLED_ThreadsHaveWorkspacesOfTheirOwn) {
+  const ContextPointer context = gpu_context();
+  // Workspaces that a call in this thread and then one in another take.
+  const auto taken = [&](uintptr_t stream) {
+    GpuProblem problem;
+    problem.backward.uses_stream = 1;
+    problem.backward.stream = reinterpret_cast<void*>(stream);
+    const auto backward = [&] {
+      EXPECT_OK(rl_attention_backward(context.get(), &problem.backward));
+    };
+    EXPECT_OK(rl_attention_backward_warm_up(context.get(), &problem.backward));
+    const Counts before = counts();
+    backward();
+    std::thread(backward).join();
+    return counts().allocations - before.allocations;
+  };
+  EXPECT_EQ(taken(0x1000), 0);
+  EXPECT_EQ(taken(2), 1);
 }
 
 // Causal attention of so many heads that kernels which draw tiles from a counter would draw them on
@@ -286,6 +308,11 @@ TEST(LibraryOnAGpu, CanBeCapturedOnceItIsWarm) {
 TEST(LibraryOnAGpu, KeepsTheWorkspacesOfCapturedCalls) {
   RIDGELINE_NEEDS_NVRTC();
   expect_child_passes("CapturedWorkspacesAreKept");
+}
+
+TEST(LibraryOnAGpu, KeepsWorkspacesOfPerThreadStreamsApart) {
+  RIDGELINE_NEEDS_NVRTC();
+  expect_child_passes("ThreadsHaveWorkspacesOfTheirOwn");
 }
 
 TEST(LibraryOnAGpu, NeedsNoWorkspaceForAMaskUnlessTilesAreDrawn) {
