@@ -41,9 +41,9 @@ TEST(Cost, ViewsAreFreeAndBroadcastsAreReadOnce) {
   EXPECT_EQ(costs[y.value().node].flops, 100.0 * 50);
 }
 
-// Batch 8, S 4096, d 64 in fp32: saved for backward are the inputs, the weights and the output.
-// Of the cache only the new rows move, and attention reads it whole unless its length is known.
-TEST(Cost, CachesAreReadWholeUnlessALengthIsGiven) {
+// Of the cache only the new rows move when they are appended, and attention reads it whole, or what
+// its window shows.
+TEST(Cost, CachesAreFull) {
   Graph graph;
   const Tensor cache = input(graph, "cache", {DType::bf16, {2, 3, 100, 64}});
   const Tensor rows = input(graph, "rows", {DType::bf16, {2, 3, 2, 64}});
@@ -63,6 +63,7 @@ TEST(Cost, CachesAreReadWholeUnlessALengthIsGiven) {
   EXPECT_EQ(cost_of(window.output).macs, 2 * (10 + 10) * 2 * 6 * 64.0);
 }
 
+// Batch 8, S 4096, d 64 in fp32: saved for backward are the inputs, the weights and the output.
 TEST(Memory, AttentionSavesItsWeights) {
   const Graph graph = attention_training_graph({.batch_size = 8, .seq_len = 4096, .head_dim = 64});
   const MemoryProfile profile = memory(graph, eager_schedule(graph));
