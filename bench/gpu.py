@@ -91,7 +91,7 @@ def parse_arguments():
                         help="folder of the test programs (default: %(default)s)")
     parser.add_argument("--only", type=chosen_sections, default=list(SECTIONS), metavar="SECTION,...")
     parser.add_argument("--quick", action="store_true", help="one pass per side and fewer samples")
-    parser.add_argument("--tune", choices=["off", "quick", "full"], default="off", help="handed to ridgeline")
+    parser.add_argument("--tune", choices=["off", "quick", "full"], default="off", help="handed to the program; the library, in section cudnn, tunes nothing")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="everything that was measured")
     args = parser.parse_args()
     if not args.ridgeline.is_file():
@@ -109,6 +109,7 @@ def main():
         if problem := ridgeline.why_no_gpu():
             print(problem, file=sys.stderr)
             return 2
+        ridgeline.read_build()
         bench = Bench(ridgeline=ridgeline, tests=args.tests.resolve(), quick=args.quick)
         sections = {name: run_section(name, bench) for name in args.only}
     after = gpu_state()
@@ -119,7 +120,7 @@ def main():
     print_bars(bars)
     print(f"\n{date}, {seconds:.0f} s in all: "
           + ", ".join(f"{name} {section.seconds:.0f}" for name, section in sections.items()))
-    print("ridgeline " + (ridgeline.build or "of unknown build") + f", tuning {args.tune}; "
+    print("ridgeline " + (ridgeline.build or "of unknown build") + f", tuning of the program {args.tune}; "
           + ", ".join(f"{name} {version}" for name, version in torch_versions().items()))
     if ridgeline.clocks_mhz:
         print(f"SM clock at the end of ridgeline's rows: {min(ridgeline.clocks_mhz):.0f} to "

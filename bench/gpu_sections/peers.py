@@ -122,8 +122,8 @@ def time_graph(call, calls, warmups, iterations):
     return [sample_graph(graph, timer) / calls for _ in range(warmups + iterations)][warmups:]
 
 
-def or_nothing(measure, *arguments):
-    """Returns the samples of forward and backward; none if memory is exhausted or PyTorch has no kernel."""
+def or_nothing(measure, *arguments, who="PyTorch"):
+    """Returns the samples of forward and backward; none if memory is exhausted or there is no kernel."""
     try:
         return measure(*arguments)
     except torch.OutOfMemoryError:
@@ -131,5 +131,5 @@ def or_nothing(measure, *arguments):
     except RuntimeError as error:
         why = str(error).splitlines()[0][:100]
     what = [str(each) for each in arguments if isinstance(each, (str, Cell))]
-    print(f"   PyTorch {' '.join(what)}: {why}", flush=True)
+    print(f"   {who} {' '.join(what)}: {why}", flush=True)
     return [], []

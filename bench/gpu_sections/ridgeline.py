@@ -5,6 +5,7 @@ import gc
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -72,7 +73,7 @@ class Ridgeline:
     cache: pathlib.Path  # of compiled kernels
     tune: str = "off"
     device: str = "cuda"
-    build: str = ""  # known after the first record
+    build: str = ""  # version and commit: read_build()
     clocks_mhz: list[float] = dataclasses.field(default_factory=list)  # of the GPU, after each row
 
     def command(self, study, results, **options):
@@ -87,6 +88,11 @@ class Ridgeline:
         command = [str(self.binary), "attention", "--device", self.device, "--dry-run", "--seq-len", "64"]
         done = subprocess.run(command, env=self.environment(), capture_output=True, text=True, timeout=120)
         return "" if done.returncode == 0 else done.stderr.strip() or f"it ended with {done.returncode}"
+
+    def read_build(self):
+        done = subprocess.run([str(self.binary), "doctor", "--device", "cpu"], capture_output=True, text=True, timeout=120)
+        if found := re.search(r"version +(\S+) \(.*commit (\S+)\)", done.stdout):
+            self.build = " ".join(found.groups())
 
     def rows(self, study, cache=None, variables=None, **options):
         """Runs `ridgeline STUDY --OPTION ...` and returns its records."""
