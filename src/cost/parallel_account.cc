@@ -58,8 +58,10 @@ double spread_bytes(const TrainedModel& model, int64_t ranks, double tokens,
 
 std::optional<int64_t> fewest_ranks(double memory_bytes, int64_t most_ranks,
                                     const std::function<double(int64_t)>& bytes_of_rank) {
+  if (bytes_of_rank(1) <= memory_bytes) return 1;
   if (bytes_of_rank(most_ranks) > memory_bytes) return std::nullopt;
-  int64_t too_few = 0, enough = most_ranks;  // bytes per rank do not increase with ranks
+  // From two ranks on, bytes per rank do not increase with ranks. One has no gathered copies.
+  int64_t too_few = 1, enough = most_ranks;
   while (enough - too_few > 1) {
     const int64_t middle = too_few + (enough - too_few) / 2;
     (bytes_of_rank(middle) > memory_bytes ? too_few : enough) = middle;

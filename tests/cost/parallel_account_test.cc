@@ -33,6 +33,22 @@ TEST(Assignment, SaysHowManyRanksShareTheExample) {
   EXPECT_EQ(of(20480), std::nullopt);  // half of 359 GB is more than a rank has
 }
 
+// One rank of fsdp gathers nothing, so two may need more than one.
+TEST(FewestRanks, IsOneWhereOneFitsThoughTwoDoNot) {
+  const TrainedModel model = linear_block_model({.d_model = 16384, .d_ff = 53248, .blocks = 1}, 4);
+  const auto bytes = [&](int64_t ranks) {
+    return rank_memory(model, ParallelStrategy::fsdp, ranks, 0).total();
+  };
+  const double memory = 1.05 * bytes(1);
+  ASSERT_GT(bytes(2), memory);
+  ASSERT_LT(bytes(4), memory);
+  EXPECT_EQ(fewest_ranks(memory, 1 << 20, bytes), 1);
+  EXPECT_EQ(fewest_ranks(0.95 * bytes(1), 1 << 20, bytes), 5);
+  EXPECT_EQ(fewest_ranks(bytes(1), 1, bytes), 1);
+  // The copies of more ranks alone are too much, but one has none.
+  EXPECT_EQ(fewest_ranks(100, 8, [](int64_t ranks) { return ranks == 1 ? 100 : 101; }), 1);
+}
+
 TEST(Assignment, SaysFromWhichBatchOnItsMeshComputes) {
   const MeshBound bound = mesh_bound({.fsdp = 16, .tensor = 4, .fsdp_links = 2, .tensor_links = 1},
                                      53248, 2, {.flops_per_s = 4.6e14, .bytes_per_s = 2 * 9e10});
