@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <limits>
+#include <utility>
 
 namespace ridgeline {
 
@@ -11,7 +12,7 @@ CompiledExecutor::CompiledExecutor(const Graph& graph, const Plan& plan, Device&
                                    const ExecutorOptions& options)
     : Executor(graph, plan.layouts, device, options),
       plan_(plan),
-      records_(options.record &&
+      records_(options.record && device.can_record() &&
                (options.communicator == nullptr || options.communicator->facts().is_queued)) {
   std::vector<const FusedKernel*> kernels;
   for (const PlannedKernel& kernel : plan_.kernels)
@@ -130,14 +131,13 @@ void CompiledExecutor::run_kernels(size_t begin, size_t end) try {
 // The first run is not recorded: it loads libraries, chooses algorithms and allocates scratch.
 void CompiledExecutor::run_recorded(Recording& recording, size_t begin, size_t end) {
   if (observer_ && !observer_->takes_recordings()) return run_kernels(begin, end);
-  const int runs = recording.runs++;
-  if (poison_ || !records_ || runs == 0) return run_kernels(begin, end);
-  if (runs == 1) {
+  const bool is_first = !std::exchange(recording.has_run, true);
+  if (poison_ || !records_ || is_first) return run_kernels(begin, end);
+  if (!recording.work) {
     if (observer_) observer_->begin_recording();
     recording.work = device_.record([&] { run_kernels(begin, end); });
     if (observer_) observer_->end_recording();
   }
-  if (!recording.work) return run_kernels(begin, end);
   if (observer_) observer_->before_start();
   recording.work->start();
   if (observer_) observer_->after_start();

@@ -19,8 +19,9 @@ class CompiledExecutor : public Executor {
   CompiledExecutor(const Graph& graph, const Plan& plan, Device& device,
                    const ExecutorOptions& options = {});
 
-  // The second run of a stage is recorded where the device supports it, and later ones replay the
-  // recording, unless an observer does not take recordings.
+  // The second run of a stage is recorded where the device supports it, or the first one after it
+  // that can be: not with poisoned results, nor with an observer that does not take recordings.
+  // Later ones replay the recording.
   void run_stage(size_t stage) override;
   void run_all() override;
   // With a single launch if the kernel is persistent.
@@ -47,7 +48,7 @@ class CompiledExecutor : public Executor {
     std::vector<uint32_t> joins = {};    // collectives that it waits for
   };
   struct Recording {
-    int runs = 0;
+    bool has_run = false;
     std::unique_ptr<RecordedWork> work;
   };
 

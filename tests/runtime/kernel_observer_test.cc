@@ -102,5 +102,21 @@ TEST(KernelObserver, ARunThatIsObservedIsNotTheOneThatWouldBeRecorded) {
   EXPECT_EQ(device.starts, 2u);
 }
 
+TEST(Recording, IsMadeByTheFirstRunThatCanBeRecordedAfterOneOfPoisonedResults) {
+  const Graph graph = two_products();
+  const Plan plan = make_plan(graph);
+  RecordingDevice device(CpuOptions{.threads = 1});
+  CompiledExecutor executor(graph, plan, device);
+  testing::upload(device, executor.input("x"), std::vector<double>(16, 0.5));
+  executor.run_all();
+  executor.set_poison(true);
+  executor.run_all();
+  executor.set_poison(false);
+  EXPECT_EQ(device.starts, 0u);
+  executor.run_all();
+  executor.run_all();
+  EXPECT_EQ(device.starts, 2u);
+}
+
 }  // namespace
 }  // namespace ridgeline::kernel_observer_test
