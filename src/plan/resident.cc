@@ -295,7 +295,8 @@ class ResidentPlanner {
     if (!is_input(layout(cache).storage) || type.shape.rank() != 4 || type.dtype != DType::bf16 ||
         graph_.type(rows).shape.back(1) != 1 || !is_held(layout(rows).storage) || !is_vector(rows))
       return refuse("an append that is not of one key or value that is computed inside");
-    appended_[graph_.index(layout(cache).storage)] = rows;
+    if (!appended_.emplace(graph_.index(layout(cache).storage), &node).second)
+      return refuse("a second append to a cache");
     return true;
   }
 
@@ -320,9 +321,12 @@ class ResidentPlanner {
     result_.group = group;
     result_.key_heads = cache[1];
     result_.scale = spec.scale;
+    const Node &key = *appended_.at(graph_.index(keys)),
+               &value = *appended_.at(graph_.index(values));
     const Value position = layout(node.inputs[3]).storage;
-    if (result_.position && *result_.position != position)
-      return refuse("attentions at different positions");
+    if (result_.position.value_or(position) != position ||
+        layout(key.inputs[2]).storage != position || layout(value.inputs[2]).storage != position)
+      return refuse("appends or attentions at different positions");
     result_.position = position;
     ResidentStep& step = add(ResidentStep::Kind::attention);
     step.node = number;
@@ -331,8 +335,8 @@ class ResidentPlanner {
     step.slots = cache[2];
     step.window = spec.mask.window;
     read(q);
-    read(appended_.at(graph_.index(keys)));
-    read(appended_.at(graph_.index(values)));
+    read(key.inputs[1]);
+    read(value.inputs[1]);
     write({number, 0}, element_count(q_shape), DType::bf16);
     return true;
   }
@@ -388,7 +392,7 @@ class ResidentPlanner {
     return static_cast<uint32_t>(&node - graph_.nodes().data());
   }
 
-  // What shared memory holds must not be wanted outside.
+  // What shared memory holds must not be wanted outside, and an append is stored by its attention.
   bool leaves_nothing_behind(std::string& why) {
     std::vector<Value> wanted;
     for (size_t i = result_.kernels; i < plan_.kernels.size(); ++i)
@@ -400,6 +404,17 @@ class ResidentPlanner {
         return false;
       }
       if (storage == last_) result_.steps.back().stored = last_;
+    }
+    for (const auto& [cache, append] : appended_) {
+      const auto stores = [&, cache = cache](const ResidentStep& step) {
+        return step.kind == ResidentStep::Kind::attention &&
+               (graph_.index(step.keys) == cache || graph_.index(step.values) == cache);
+      };
+      if (std::ranges::none_of(result_.steps, stores)) {
+        why = fmt::format("no attention reads what {} appends",
+                          graph_.name({node_number(*append), 0}));
+        return false;
+      }
     }
     return true;
   }
@@ -445,8 +460,8 @@ class ResidentPlanner {
   std::string refusal_;
   std::map<uint32_t, Held> held_;  // by Graph::index of the storage
   std::vector<Place> places_;
-  std::map<uint32_t, uint32_t> writers_;  // of the local step: levels
-  std::map<uint32_t, Value> appended_;    // the newest row of each cache
+  std::map<uint32_t, uint32_t> writers_;      // of the local step: levels
+  std::map<uint32_t, const Node*> appended_;  // the append to each cache
   Value product_, last_;
 };
 

@@ -110,6 +110,62 @@ TEST(Resident, RefusesASecondStage) {
   EXPECT_NE(why.find("stages"), std::string::npos) << why;
 }
 
+// What follows an append in a small model of one row: `attend` adds an attention over the caches at
+// `at`, and returns its result.
+Graph with_appends(
+    const std::function<Tensor(Tensor x, Tensor keys, Tensor values, Tensor at)>& attend) {
+  Graph graph;
+  const TensorType cache{DType::bf16, {1, 1, 64, 128}};
+  const Tensor table = input(graph, "table", {DType::bf16, {64, 128}});
+  const Tensor position = input(graph, "position", {DType::i32, {1}});
+  const Tensor x = gather(table, input(graph, "token", {DType::i32, {1}}));
+  const Tensor row = reshape(x, {1, 1, 1, 128});
+  const Tensor keys = append(input(graph, "keys", cache), row, position);
+  const Tensor values = append(input(graph, "values", cache), row, position);
+  const Tensor y = attend(row, keys, values, position);
+  graph.mark_output("logits", matmul(reshape(y, {1, 128}), transpose(table)).value());
+  return graph;
+}
+
+// Only its attention stores a new key and value: the kernel has no step of its own for an append.
+TEST(Resident, RefusesAnAppendThatNoAttentionFollows) {
+  std::string why;
+  const auto attend = [](const Tensor& x, const Tensor& keys, const Tensor& values,
+                         const Tensor& at) {
+    return cached_attention(x, keys, values, at, {.mask = {.causal = true}}).output;
+  };
+  const auto [graph, plan] = planned(with_appends(attend));
+  EXPECT_TRUE(make_resident(graph, plan, why)) << why;
+  const auto [alone, plan_alone] =
+      planned(with_appends([](const Tensor& x, auto&&...) { return x; }));
+  EXPECT_FALSE(make_resident(alone, plan_alone, why));
+  EXPECT_NE(why.find("no attention"), std::string::npos) << why;
+}
+
+// An attention stores them at its own position.
+TEST(Resident, RefusesAnAppendAtAnotherPositionThanItsAttention) {
+  std::string why;
+  const auto [graph, plan] = planned(
+      with_appends([](const Tensor& x, const Tensor& keys, const Tensor& values, const Tensor&) {
+        const Tensor other = input(x.graph(), "other position", {DType::i32, {1}});
+        return cached_attention(x, keys, values, other, {.mask = {.causal = true}}).output;
+      }));
+  EXPECT_FALSE(make_resident(graph, plan, why));
+  EXPECT_NE(why.find("position"), std::string::npos) << why;
+}
+
+TEST(Resident, RefusesASecondAppendToACache) {
+  std::string why;
+  const auto [graph, plan] = planned(
+      with_appends([](const Tensor& x, const Tensor& keys, const Tensor& values, const Tensor& at) {
+        const Tensor y = cached_attention(x, keys, values, at, {.mask = {.causal = true}}).output;
+        append(keys, y, at);
+        return y;
+      }));
+  EXPECT_FALSE(make_resident(graph, plan, why));
+  EXPECT_NE(why.find("append"), std::string::npos) << why;
+}
+
 TEST(Resident, RefusesOtherDtypesAndTraining) {
   std::string why;
   Gemma3CacheOptions options = one_token();
