@@ -17,7 +17,7 @@ CompiledExecutor::CompiledExecutor(const Graph& graph, const Plan& plan, Device&
   std::vector<const FusedKernel*> kernels;
   for (const PlannedKernel& kernel : plan_.kernels)
     if (kernel.group.kind != GroupKind::library) kernels.push_back(&kernel.group.kernel);
-  std::vector<std::unique_ptr<FusedProgram>> programs = device_.compile(kernels);
+  std::vector<FusedProgram> programs = device_.compile(kernels);
 
   allocate_inputs();
   if (plan_.arena.count > 0) arena_ = device_.ledger().allocate(plan_.arena, "arena");
@@ -104,7 +104,7 @@ void CompiledExecutor::run_kernels(size_t begin, size_t end) try {
   if (begin == 0) collectives_.begin_run();
   std::deque<std::pair<uint32_t, size_t>> beside;  // side work: the kernel that joins it, its mark
   if (resident_ && begin == 0 && !poison_ && !observer_) {
-    resident_->run(1);
+    resident_(1);
     begin = resident_plan_->kernels;
   }
   for (size_t i = begin; i < end; ++i) {
@@ -139,7 +139,7 @@ void CompiledExecutor::run_recorded(Recording& recording, size_t begin, size_t e
     if (observer_) observer_->end_recording();
   }
   if (observer_) observer_->before_start();
-  recording.work->start();
+  recording.work();
   if (observer_) observer_->after_start();
 }
 
@@ -154,10 +154,10 @@ std::vector<double> CompiledExecutor::kernel_ms() {
       for (int repeat = 0; repeat < kTogether; ++repeat) run_kernel(i);
     });
     if (!recorded) return {};
-    recorded->start();
+    recorded();
     double best = std::numeric_limits<double>::infinity();
     for (int repeat = 0; repeat < kRepetitions; ++repeat)
-      best = std::min(best, device_.time_ms([&] { recorded->start(); }) / kTogether);
+      best = std::min(best, device_.time_ms([&] { recorded(); }) / kTogether);
     times.push_back(best);
   }
   return times;
@@ -171,7 +171,7 @@ void CompiledExecutor::run_stage(size_t stage) {
 
 void CompiledExecutor::run_times(int times) {
   if (resident_ && resident_plan_->repeats && !poison_ && !observer_) {
-    resident_->run(times);
+    resident_(times);
     stages_run_ = plan_.stages.size();
     return;
   }

@@ -49,7 +49,7 @@ class CompiledExecutor : public Executor {
   };
   struct Recording {
     bool has_run = false;
-    std::unique_ptr<RecordedWork> work;
+    RecordedWork work;
   };
 
   void* address(Value storage) const override;
@@ -65,8 +65,8 @@ class CompiledExecutor : public Executor {
   Allocation arena_;
   std::vector<Call> calls_;
   std::optional<ResidentPlan> resident_plan_;
-  std::unique_ptr<ResidentWork> resident_;  // null: every kernel is launched separately
-  std::vector<Recording> recordings_;       // one per stage, then one for all
+  ResidentWork resident_;              // empty: every kernel is launched separately
+  std::vector<Recording> recordings_;  // one per stage, then one for all
   size_t stages_run_ = 0;
 };
 

@@ -16,20 +16,6 @@ size_t contiguous_bytes(const TensorView& view) {
   return static_cast<size_t>(byte_size({view.dtype, view.shape}).count);
 }
 
-class CpuProgram : public FusedProgram {
- public:
-  CpuProgram(CpuFusedKernel kernel, std::shared_ptr<HostCompiler> compiler, CpuContext context)
-      : kernel_(std::move(kernel)), compiler_(std::move(compiler)), context_(context) {}
-  void run(std::span<void* const> inputs, std::span<void* const> outputs, void* scratch) override {
-    kernel_.run(inputs, outputs, scratch, context_);
-  }
-
- private:
-  CpuFusedKernel kernel_;
-  std::shared_ptr<HostCompiler> compiler_;
-  CpuContext context_;
-};
-
 }  // namespace
 
 CpuDevice::CpuDevice(CpuOptions options)
@@ -84,8 +70,7 @@ std::function<void()> CpuDevice::cache_flush(Bytes cache) {
   };
 }
 
-std::vector<std::unique_ptr<FusedProgram>> CpuDevice::compile(
-    std::span<const FusedKernel* const> kernels) {
+std::vector<FusedProgram> CpuDevice::compile(std::span<const FusedKernel* const> kernels) {
   std::vector<HostText> texts;
   std::vector<HostSource> sources;
   for (const FusedKernel* kernel : kernels) {
@@ -93,12 +78,14 @@ std::vector<std::unique_ptr<FusedProgram>> CpuDevice::compile(
     sources.push_back({texts.back().entry, texts.back().text});
   }
   const std::vector<void*> functions = compiler_->functions(host_preamble(), sources);
-  std::vector<std::unique_ptr<FusedProgram>> programs;
+  std::vector<FusedProgram> programs;
   for (size_t i = 0; i < kernels.size(); ++i)
-    programs.push_back(
-        std::make_unique<CpuProgram>(CpuFusedKernel(*kernels[i], std::move(texts[i]),
-                                                    reinterpret_cast<HostFunction>(functions[i])),
-                                     compiler_, CpuContext{.pool = pool_, .isa = isa_}));
+    programs.push_back([kernel = CpuFusedKernel(*kernels[i], std::move(texts[i]),
+                                                reinterpret_cast<HostFunction>(functions[i])),
+                        compiler = compiler_, context = CpuContext{.pool = pool_, .isa = isa_}](
+                           auto inputs, auto outputs, void* scratch) {
+      kernel.run(inputs, outputs, scratch, context);
+    });
   return programs;
 }
 

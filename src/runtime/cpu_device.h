@@ -34,8 +34,7 @@ class CpuDevice : public Device {
   // The kernels keep their tiles on stacks and in scratch of a fixed size per thread.
   Bytes scratch(const Node&, std::span<const TensorType>) const override { return {}; }
   std::vector<std::string> functions_of(const FusedKernel& kernel) const override;
-  std::vector<std::unique_ptr<FusedProgram>> compile(
-      std::span<const FusedKernel* const> kernels) override;
+  std::vector<FusedProgram> compile(std::span<const FusedKernel* const> kernels) override;
   void synchronize() override {}
   std::vector<double> time_each_ms(std::span<const std::function<void()>> works) override;
   std::function<void()> cache_flush(Bytes cache) override;

@@ -39,33 +39,20 @@ struct DeviceFacts {
   bool is_gpu() const { return multiprocessors > 0; }
 };
 
-// A generated kernel that is ready to run.
-class FusedProgram {
- public:
-  virtual ~FusedProgram() = default;
-  // Addresses of the kernel's storages, in its order; null for operands that are positions.
-  // `scratch`: of fused_scratch() bytes.
-  virtual void run(std::span<void* const> inputs, std::span<void* const> outputs,
-                   void* scratch) = 0;
-};
+// Runs a generated kernel. Takes the addresses of the kernel's storages, in its order, null for
+// operands that are positions; `scratch`: of fused_scratch() bytes.
+using FusedProgram = std::function<void(std::span<void* const> inputs,
+                                        std::span<void* const> outputs, void* scratch)>;
 
-// Recorded work that replays with one launch.
-class RecordedWork {
- public:
-  virtual ~RecordedWork() = default;
-  virtual void start() = 0;
-};
+// Replays recorded work with one launch.
+using RecordedWork = std::function<void()>;
 
 struct Plan;
 struct ResidentPlan;
 
-// The beginning of a plan as one kernel (plan/resident.h).
-class ResidentWork {
- public:
-  virtual ~ResidentWork() = default;
-  // Several turns where the plan repeats: each continues from what the previous one stored.
-  virtual void run(int turns) = 0;
-};
+// Runs the beginning of a plan as one kernel (plan/resident.h). Several turns where the plan
+// repeats: each continues from what the previous one stored.
+using ResidentWork = std::function<void(int turns)>;
 
 // A product with its epilogue.
 struct Product {
@@ -121,19 +108,17 @@ class Device {
   // The functions that compile() makes of a kernel, by name; for --explain.
   virtual std::vector<std::string> functions_of(const FusedKernel& kernel) const = 0;
   // Compiles generated kernels, several at a time. Throws an unsupported error without a compiler.
-  virtual std::vector<std::unique_ptr<FusedProgram>> compile(
-      std::span<const FusedKernel* const> kernels) = 0;
-  // Records what `work` launches, so that it can be replayed without running host code. Null: the
-  // device cannot record, and nothing was run.
+  virtual std::vector<FusedProgram> compile(std::span<const FusedKernel* const> kernels) = 0;
+  // Records what `work` launches, so that it can be replayed without running host code. Empty:
+  // the device cannot record, and nothing was run.
   virtual bool can_record() const { return false; }
-  virtual std::unique_ptr<RecordedWork> record(const std::function<void()>& /*work*/) {
-    return nullptr;
-  }
+  virtual RecordedWork record(const std::function<void()>& /*work*/) { return nullptr; }
   // Compiles the beginning of a plan as one kernel. `address` returns the memory of inputs, and of
-  // results that others read. Null: not supported, and `why` may give the reason.
-  virtual std::unique_ptr<ResidentWork> prepare_resident(
-      const Graph& /*graph*/, const Plan& /*plan*/, const ResidentPlan& /*resident*/,
-      const std::function<void*(Value)>& /*address*/, std::string& /*why*/) {
+  // results that others read. Empty: not supported, and `why` may give the reason.
+  virtual ResidentWork prepare_resident(const Graph& /*graph*/, const Plan& /*plan*/,
+                                        const ResidentPlan& /*resident*/,
+                                        const std::function<void*(Value)>& /*address*/,
+                                        std::string& /*why*/) {
     return nullptr;
   }
   // While work is recorded: what is launched between begin_side() and end_side() runs after all

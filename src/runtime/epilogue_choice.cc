@@ -83,10 +83,10 @@ double time_of(std::vector<GroupCall>& calls, Device& device) {
   };
   once();  // loads libraries and chooses algorithms, which cannot be recorded
   const auto recorded = device.record(together);
-  if (recorded) recorded->start();
+  if (recorded) recorded();
   double best = std::numeric_limits<double>::infinity();
   for (int i = 0; i < kMeasuredRounds; ++i)
-    best = std::min(best, device.time_ms([&] { recorded ? recorded->start() : together(); }));
+    best = std::min(best, device.time_ms([&] { recorded ? recorded() : together(); }));
   return best / kTogether;
 }
 
@@ -97,7 +97,7 @@ double time_form(bool fused, const Graph& graph, const std::vector<Layout>& layo
   std::vector<const FusedKernel*> kernels;
   for (const Group* group : groups)
     if (group->kind != GroupKind::library) kernels.push_back(&group->kernel);
-  std::vector<std::unique_ptr<FusedProgram>> programs = device.compile(kernels);
+  std::vector<FusedProgram> programs = device.compile(kernels);
   std::vector<GroupCall> calls;
   size_t next = 0;
   for (const Group* group : groups)

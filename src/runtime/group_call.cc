@@ -4,7 +4,7 @@
 
 namespace ridgeline {
 
-GroupCall::GroupCall(const Graph& graph, const Group& group, std::unique_ptr<FusedProgram> program,
+GroupCall::GroupCall(const Graph& graph, const Group& group, FusedProgram program,
                      const std::function<TensorView(Value)>& view)
     : updated_(group.products.empty() ? nullptr
                                       : std::make_unique<Node>(update_node(graph, group))),
@@ -49,7 +49,7 @@ GroupCall::GroupCall(const Graph& graph, const Group& group, std::unique_ptr<Fus
 }
 
 void GroupCall::run(Device& device, void* scratch) {
-  if (program_) return program_->run(input_addresses_, output_addresses_, scratch);
+  if (program_) return program_(input_addresses_, output_addresses_, scratch);
   if (product_) return device.multiply(*product_);
   device.run(*node_, inputs_, outputs_, scratch);
 }

@@ -14,9 +14,9 @@ namespace ridgeline {
 
 class GroupCall {
  public:
-  // `program`: of a generated kernel; null for a library call. `view` returns the memory of values.
-  // The graph must outlive the call.
-  GroupCall(const Graph& graph, const Group& group, std::unique_ptr<FusedProgram> program,
+  // `program`: of a generated kernel; empty for a library call. `view` returns the memory of
+  // values. The graph must outlive the call.
+  GroupCall(const Graph& graph, const Group& group, FusedProgram program,
             const std::function<TensorView(Value)>& view);
 
   void run(Device& device, void* scratch);
@@ -28,7 +28,7 @@ class GroupCall {
  private:
   std::unique_ptr<const Node> updated_;  // of an update with products: the node that runs
   const Node* node_;                     // updated_, or the graph's node
-  std::unique_ptr<FusedProgram> program_;
+  FusedProgram program_;
   std::vector<void*> input_addresses_, output_addresses_;  // of a generated kernel
   std::vector<TensorView> inputs_, outputs_;               // of a library call
   std::optional<Product> product_;                         // of a product with an epilogue

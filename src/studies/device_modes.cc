@@ -1,7 +1,6 @@
 #include "studies/device_modes.h"
 
 #include <algorithm>
-#include <memory>
 
 #include "base/error.h"
 
@@ -16,11 +15,11 @@ Bytes last_cache(const DeviceFacts& facts, const MachineFacts& machine) {
 }
 
 std::function<void()> captured(Device& device, const std::function<void()>& work) {
-  const std::shared_ptr<RecordedWork> recorded = device.record(work);
+  RecordedWork recorded = device.record(work);
   if (!recorded)
     throw Error(ErrorKind::unsupported, "launch graphs are a GPU's; " + device.name() + " has none",
                 "measure hot or cold");
-  return [recorded] { recorded->start(); };
+  return recorded;
 }
 
 }  // namespace ridgeline

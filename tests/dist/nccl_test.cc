@@ -44,7 +44,7 @@ TEST(Nccl, OfOneRankServesEveryCollectiveAndIsCaptured) {
   const auto recorded = device.record([&] { device.wait_for(*start(CollectiveKind::all_reduce)); });
   for (int time = 0; time < 2; ++time) {
     device.poison(out);
-    recorded->start();
+    recorded();
     device.synchronize();
     device.download(out, seen.data());
     EXPECT_EQ(seen, values) << "replay " << time;

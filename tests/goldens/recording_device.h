@@ -157,14 +157,24 @@ class RecordingDevice : public Device {
     return on_gpu() ? cuda_scratch(node, inputs, facts_) : Bytes{};
   }
   std::vector<std::string> functions_of(const FusedKernel&) const override { return {}; }
-  std::vector<std::unique_ptr<FusedProgram>> compile(
-      std::span<const FusedKernel* const> kernels) override {
-    std::vector<std::unique_ptr<FusedProgram>> programs;
+  std::vector<FusedProgram> compile(std::span<const FusedKernel* const> kernels) override {
+    std::vector<FusedProgram> programs;
     for (const FusedKernel* kernel : kernels) {
-      if (on_gpu())
-        programs.push_back(std::make_unique<CudaProgram>(*this, CudaFusedKernel(*kernel)));
-      else
-        programs.push_back(std::make_unique<HostProgram>(*this, emit_host(*kernel)));
+      if (on_gpu()) {
+        CudaFusedKernel fused(*kernel);
+        for (const CudaKernel& each : fused.kernels()) note_text(each.entry, each.text);
+        programs.push_back([this, fused](auto inputs, auto outputs, void* scratch) {
+          for (const CudaLaunch& launch : fused.launches(inputs, outputs, scratch)) add(launch);
+        });
+      } else {
+        HostText text = emit_host(*kernel);
+        note_text(text.entry, text.text);
+        programs.push_back([this, text](auto inputs, auto outputs, void* scratch) {
+          push({"generated",
+                fmt::format("{}{} {}", text.entry, exact_texts(text.constants), text.kept_rows),
+                fmt::format("{} {} {}", fmt::join(inputs, " "), fmt::join(outputs, " "), scratch)});
+        });
+      }
     }
     return programs;
   }
@@ -189,41 +199,6 @@ class RecordingDevice : public Device {
   void download(const TensorView&, void*) const override {}
 
  private:
-  class HostProgram : public FusedProgram {
-   public:
-    HostProgram(RecordingDevice& device, HostText text) : device_(device), text_(std::move(text)) {
-      device_.note_text(text_.entry, text_.text);
-    }
-    void run(std::span<void* const> inputs, std::span<void* const> outputs,
-             void* scratch) override {
-      device_.push(
-          {"generated",
-           fmt::format("{}{} {}", text_.entry, exact_texts(text_.constants), text_.kept_rows),
-           fmt::format("{} {} {}", fmt::join(inputs, " "), fmt::join(outputs, " "), scratch)});
-    }
-
-   private:
-    RecordingDevice& device_;
-    HostText text_;
-  };
-
-  class CudaProgram : public FusedProgram {
-   public:
-    CudaProgram(RecordingDevice& device, CudaFusedKernel kernel)
-        : device_(device), kernel_(std::move(kernel)) {
-      for (const CudaKernel& each : kernel_.kernels()) device_.note_text(each.entry, each.text);
-    }
-    void run(std::span<void* const> inputs, std::span<void* const> outputs,
-             void* scratch) override {
-      for (const CudaLaunch& launch : kernel_.launches(inputs, outputs, scratch))
-        device_.add(launch);
-    }
-
-   private:
-    RecordingDevice& device_;
-    CudaFusedKernel kernel_;
-  };
-
   bool on_gpu() const { return target_ != Target::cpu; }
 
   // As CudaDevice::run, up to the point where a GPU is needed.

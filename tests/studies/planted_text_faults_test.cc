@@ -128,8 +128,7 @@ TextJudgement judge(const std::string& kind, size_t number, const TempDir& folde
 std::set<std::string> entries_before(size_t number) {
   struct Collector : CpuDevice {
     using CpuDevice::CpuDevice;
-    std::vector<std::unique_ptr<FusedProgram>> compile(
-        std::span<const FusedKernel* const> kernels) override {
+    std::vector<FusedProgram> compile(std::span<const FusedKernel* const> kernels) override {
       for (const FusedKernel* kernel : kernels) entries.insert(emit_host(*kernel).entry);
       throw Error(ErrorKind::unsupported, "only entries are asked for");
     }

@@ -301,7 +301,7 @@ class Faulty : public Base {
 
   // Faults are planted by the host, of which a launch graph knows nothing.
   bool can_record() const override { return false; }
-  std::unique_ptr<RecordedWork> record(const std::function<void()>&) override { return nullptr; }
+  RecordedWork record(const std::function<void()>&) override { return nullptr; }
 
   void run(const Node& node, std::span<const TensorView> inputs,
            std::span<const TensorView> outputs, void* scratch = nullptr) override {

@@ -89,13 +89,11 @@ class CudaDevice : public Device {
                                              const std::function<double(size_t)>& time_ms) override;
   ProductPath product_path(Op op, DType dtype) const override;
   Bytes scratch(const Node& node, std::span<const TensorType> inputs) const override;
-  std::vector<std::unique_ptr<FusedProgram>> compile(
-      std::span<const FusedKernel* const> kernels) override;
-  std::unique_ptr<RecordedWork> record(const std::function<void()>& work) override;
-  std::unique_ptr<ResidentWork> prepare_resident(const Graph& graph, const Plan& plan,
-                                                 const ResidentPlan& resident,
-                                                 const std::function<void*(Value)>& address,
-                                                 std::string& why) override;
+  std::vector<FusedProgram> compile(std::span<const FusedKernel* const> kernels) override;
+  RecordedWork record(const std::function<void()>& work) override;
+  ResidentWork prepare_resident(const Graph& graph, const Plan& plan, const ResidentPlan& resident,
+                                const std::function<void*(Value)>& address,
+                                std::string& why) override;
   std::vector<std::string> functions_of(const FusedKernel& kernel) const override;
   bool can_record() const override { return true; }
   void begin_side() override { queue_.begin_side(); }

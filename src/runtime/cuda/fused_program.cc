@@ -1,54 +1,14 @@
 // Generated kernels on a GPU, and launch graphs as recorded work.
+
+#include <memory>
+#include <utility>
+
 #include "kernels/cuda/matmul/product.h"
 #include "kernels/cuda/pointwise/fused.h"
 #include "kernels/cuda/training/product_update.h"
 #include "runtime/cuda/cuda_device.h"
 
 namespace ridgeline {
-namespace {
-
-class RecordedGraph : public RecordedWork {
- public:
-  explicit RecordedGraph(CudaGraph graph) : graph_(std::move(graph)) {}
-  void start() override { graph_.launch(); }
-
- private:
-  CudaGraph graph_;
-};
-
-class CudaProgram : public FusedProgram {
- public:
-  CudaProgram(CudaFusedKernel kernel, CudaQueue& queue, KernelStore& store)
-      : kernel_(std::move(kernel)), queue_(queue), store_(store) {}
-  void run(std::span<void* const> inputs, std::span<void* const> outputs, void* scratch) override {
-    queue_.make_current();
-    for (const CudaLaunch& launch : kernel_.launches(inputs, outputs, scratch)) store_.run(launch);
-  }
-
- private:
-  CudaFusedKernel kernel_;
-  CudaQueue& queue_;
-  KernelStore& store_;
-};
-
-class CudaProductProgram : public FusedProgram {
- public:
-  CudaProductProgram(CudaProductKernel kernel, const CudaFacts& device, CudaQueue& queue,
-                     KernelStore& store)
-      : kernel_(std::move(kernel)), device_(device), queue_(queue), store_(store) {}
-  void run(std::span<void* const> inputs, std::span<void* const> outputs, void*) override {
-    queue_.make_current();
-    store_.run(kernel_.launch(inputs, outputs, device_));
-  }
-
- private:
-  CudaProductKernel kernel_;
-  const CudaFacts& device_;
-  CudaQueue& queue_;
-  KernelStore& store_;
-};
-
-}  // namespace
 
 bool CudaDevice::has_product_kernels() const {
   return ridgeline::has_product_kernels(facts_);
@@ -66,29 +26,34 @@ std::vector<std::string> CudaDevice::functions_of(const FusedKernel& kernel) con
   return entries;
 }
 
-std::vector<std::unique_ptr<FusedProgram>> CudaDevice::compile(
-    std::span<const FusedKernel* const> kernels) {
-  std::vector<std::unique_ptr<FusedProgram>> programs;
+std::vector<FusedProgram> CudaDevice::compile(std::span<const FusedKernel* const> kernels) {
+  std::vector<FusedProgram> programs;
   std::vector<CudaKernel> texts;
   for (const FusedKernel* kernel : kernels) {
     if (kernel->product) {
       CudaProductKernel product(*kernel, facts_);
       texts.push_back(product.kernel());
-      programs.push_back(
-          std::make_unique<CudaProductProgram>(std::move(product), usable_, queue_, kernels_));
+      programs.push_back([this, product = std::move(product)](auto inputs, auto outputs, void*) {
+        queue_.make_current();
+        kernels_.run(product.launch(inputs, outputs, usable_));
+      });
       continue;
     }
     CudaFusedKernel fused(*kernel);
     for (CudaKernel& text : fused.kernels()) texts.push_back(std::move(text));
-    programs.push_back(std::make_unique<CudaProgram>(std::move(fused), queue_, kernels_));
+    programs.push_back([this, fused = std::move(fused)](auto inputs, auto outputs, void* scratch) {
+      queue_.make_current();
+      for (const CudaLaunch& launch : fused.launches(inputs, outputs, scratch))
+        kernels_.run(launch);
+    });
   }
   kernels_.load(texts);
   return programs;
 }
 
-std::unique_ptr<RecordedWork> CudaDevice::record(const std::function<void()>& work) {
+RecordedWork CudaDevice::record(const std::function<void()>& work) {
   const SetupClock::Scope setup(queue_.setup());
-  return std::make_unique<RecordedGraph>(capture(work));
+  return [graph = std::make_shared<const CudaGraph>(capture(work))] { graph->launch(); };
 }
 
 }  // namespace ridgeline

@@ -11,29 +11,12 @@ TensorView bytes_view(const Allocation& memory) {
   return {memory.data(), DType::boolean, shape, contiguous_strides(shape)};
 }
 
-class CudaResidentWork : public ResidentWork {
- public:
-  CudaResidentWork(CudaDevice& device, CudaLaunch launch, const ResidentParams& params,
-                   std::vector<Allocation> memory)
-      : device_(device), launch_(std::move(launch)), params_(params), memory_(std::move(memory)) {}
-  void run(int turns) override {
-    params_.turns = turns;
-    launch_.set_params(params_);
-    device_.launch(launch_);
-  }
-
- private:
-  CudaDevice& device_;
-  CudaLaunch launch_;
-  ResidentParams params_;
-  std::vector<Allocation> memory_;
-};
-
 }  // namespace
 
-std::unique_ptr<ResidentWork> CudaDevice::prepare_resident(
-    const Graph& graph, const Plan& plan, const ResidentPlan& resident,
-    const std::function<void*(Value)>& address, std::string& why) {
+ResidentWork CudaDevice::prepare_resident(const Graph& graph, const Plan& plan,
+                                          const ResidentPlan& resident,
+                                          const std::function<void*(Value)>& address,
+                                          std::string& why) {
   std::optional<CudaResident> planned = plan_resident(graph, plan, resident, facts_, address, why);
   if (!planned) return nullptr;
   kernels_.load({&planned->launch.kernel, 1});
@@ -61,8 +44,12 @@ std::unique_ptr<ResidentWork> CudaDevice::prepare_resident(
                          static_cast<int>(resident.stores[i].slots)};
   if (last.stored) params.logits = address(*last.stored);
   if (last.largest) params.largest = static_cast<int*>(address(*last.largest));
-  return std::make_unique<CudaResidentWork>(*this, std::move(planned->launch), params,
-                                            std::move(memory));
+  return [this, launch = std::move(planned->launch), params,
+          held = std::make_shared<std::vector<Allocation>>(std::move(memory))](int turns) mutable {
+    params.turns = turns;
+    launch.set_params(params);
+    this->launch(launch);
+  };
 }
 
 }  // namespace ridgeline

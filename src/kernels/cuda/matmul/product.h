@@ -48,7 +48,7 @@ class CudaProductKernel {
 
   const CudaKernel& kernel() const { return launch_.kernel; }
 
-  // Addresses of storages as in FusedProgram::run: the matrices' follow those of the inputs.
+  // Addresses of storages as in FusedProgram: the matrices' follow those of the inputs.
   CudaLaunch launch(std::span<void* const> inputs, std::span<void* const> outputs,
                     const CudaFacts& device) const;
 

@@ -19,7 +19,7 @@ class CudaFusedKernel {
   // Texts to be compiled before the first launch.
   std::vector<CudaKernel> kernels() const;
 
-  // Addresses of storages as in FusedProgram::run.
+  // Addresses of storages as in FusedProgram.
   std::vector<CudaLaunch> launches(std::span<void* const> inputs, std::span<void* const> outputs,
                                    void* scratch) const;
 
