@@ -74,6 +74,7 @@ class WholeStudy {
   }
 
   int run() {
+    refuse_same_files(files());
     print("All studies on {}\nbudget for tensors {}\n", device_->description(),
           to_string(device_->ledger().budget()));
     SweepGroup group;  // one progress line for all; runs in fresh processes show their own
@@ -81,14 +82,13 @@ class WholeStudy {
       for (const StudyInfo* info : parts_)
         group.expect([&] { run_study(*info, *part_of(*info).declared->study, folder_of(*info)); });
     for (const StudyInfo* info : parts_) {
-      note(run_part(*info));
+      const bool wrote = run_part(*info);
       if (code_ == kInterruptedExit) return code_;
-      results_.push_back(folder_of(*info) / fmt::format("{}.jsonl", info->name));
+      if (wrote) results_.push_back(file_of(*info, "jsonl"));
     }
-    if (flags_.dry_run) return code_;
-    std::erase_if(results_, [](const fs::path& path) { return !fs::exists(path); });
+    if (flags_.dry_run || results_.empty()) return code_;
     if (!flags_.save_baseline.empty()) save_baseline();
-    if (!results_.empty()) write_results();
+    write_results();
     return code_;
   }
 
@@ -99,6 +99,25 @@ class WholeStudy {
   fs::path folder_of(const StudyInfo& info) const {
     return info.has_folder ? directory_ / info.name : directory_;
   }
+  fs::path file_of(const StudyInfo& info, std::string_view ending) const {
+    return folder_of(info) / fmt::format("{}.{}", info.name, ending);
+  }
+
+  // All files that this command writes, and those of the studies that --only leaves out: no output
+  // may replace them.
+  std::vector<WrittenFile> files() const {
+    std::vector<WrittenFile> files = {{"the report", report_file()},
+                                      {"the history", History::file_in(flags_.results_dir)}};
+    for (const StudyInfo* info : parts_in_turn()) {
+      files.push_back({"the records", file_of(*info, "jsonl")});
+      files.push_back({"the table", file_of(*info, "csv")});
+      if (info->writes_array) files.push_back({"the JSON", file_of(*info, "json")});
+    }
+    files.push_back({"--output", flags_.output});
+    files.push_back({"--json", flags_.json});
+    return files;
+  }
+  fs::path report_file() const { return directory_ / "report.html"; }
 
   Part part_of(const StudyInfo& info) const {
     const std::string budget = to_string(device_->ledger().budget());
@@ -145,20 +164,27 @@ class WholeStudy {
     return facts.ordinal > 0 ? fmt::format("{}:{}", facts.kind, facts.ordinal) : facts.kind;
   }
 
-  // Reports a study that cannot run, so that the others continue.
-  int run_part(const StudyInfo& info) const {
+  // Notes the exit code and returns whether there are results of this run. Reports a study that
+  // cannot run, so that the others continue; its file may hold rows of an earlier run.
+  bool run_part(const StudyInfo& info) {
     const Part part = part_of(info);
     ridgeline::print("{}\n== ridgeline {} {}\n", part.said, info.name,
                      fmt::join(part.declared->flags.changed(), " "));
     std::fflush(stdout);
     fresh_arguments() = {"--only", std::string(info.name)};
     const AtEnd reset([] { fresh_arguments().clear(); });
+    const fs::path records = file_of(info, "jsonl");
+    std::error_code missing;
+    const fs::file_time_type before = fs::last_write_time(records, missing);
     try {
-      return run_study(info, *part.declared->study, folder_of(info));
+      note(run_study(info, *part.declared->study, folder_of(info)));
+      return fs::exists(records, missing);
     } catch (const Error& error) {
       if (error.kind() == ErrorKind::internal) throw;
-      say("{} was left out: {}", info.name, error.what());
-      return exit_code(error.kind());
+      const bool wrote = fs::last_write_time(records, missing) != before && !missing;
+      say("{} {}: {}", info.name, wrote ? "did not end" : "was left out", error.what());
+      note(exit_code(error.kind()));
+      return wrote;
     }
   }
 
@@ -175,7 +201,7 @@ class WholeStudy {
   }
 
   void write_results() const {
-    std::vector<fs::path> reports = {directory_ / "report.html"};
+    std::vector<fs::path> reports = {report_file()};
     if (!flags_.output.empty()) reports.emplace_back(flags_.output);
     if (!flags_.json.empty()) {
       write_file_atomically(flags_.json, to_array(all_records()));

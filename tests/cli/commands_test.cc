@@ -323,6 +323,22 @@ TEST(StudyCommand, SeveralRunsOfEachStudyAreFreshProcesses) {
   EXPECT_EQ(sandbox.run({"study", "--runs", "2", "--resume"}).exit_code, 2);
 }
 
+TEST(StudyCommand, RowsOfAnEarlierRunDoNotStandForAStudyThatIsLeftOut) {
+  const Sandbox sandbox;
+  const Arguments study = {"study", "--threads", "1", "--only", "cost"};
+  ASSERT_EQ(sandbox.run(study).exit_code, 0);
+  const auto table = sandbox / "results/study/cost/cost.csv";
+  std::filesystem::remove(table);
+  std::filesystem::create_directory(table);
+  const Finished run =
+      sandbox.run(study + Arguments{"--json", "all.json", "--save-baseline", "later"});
+  EXPECT_NE(run.exit_code, 0);
+  EXPECT_TRUE(contains(run.err, "cost was left out")) << run.err;
+  EXPECT_FALSE(contains(run.out, "What it comes to")) << run.out;
+  EXPECT_FALSE(std::filesystem::exists(sandbox / "all.json"));
+  EXPECT_FALSE(std::filesystem::exists(sandbox / "results/history.sqlite"));
+}
+
 TEST(StudyCommand, DryRunShowsEveryStudyAndRunsNone) {
   const Sandbox sandbox;
   const Finished run = sandbox.run({"study", "--device", "cpu", "--dry-run"});

@@ -138,6 +138,22 @@ TEST(OutputFile, WeightsDoNotReplaceTheRunsOwnFiles) {
                  "the history");
 }
 
+TEST(OutputFile, OfAWholeStudyReplacesNoneOfItsFiles) {
+  const Sandbox sandbox;
+  const Arguments study = {"study", "--threads", "1", "--only", "cost"};
+  ASSERT_EQ(sandbox.run(study).exit_code, 0);
+  fs::create_symlink("results/study/cost", sandbox / "elsewhere");
+  for (const std::string& json :
+       {std::string("results/study/cost/cost.jsonl"), std::string("elsewhere/cost.csv"),
+        std::string("results/study/gemm/gemm.jsonl"), std::string("results/study/report.html"),
+        std::string("results/history.sqlite")})
+    expect_refused(sandbox, study + Arguments{"--json", json}, "is the file of the");
+  expect_refused(sandbox, study + Arguments{"-o", "results/study/report.html"},
+                 "is the file of the report");
+  expect_refused(sandbox, study + Arguments{"--json", "x.md", "-o", "x.md"},
+                 "is the file of --output");
+}
+
 // Somebody who may write into the folder foresees the name of the temporary file, and links it.
 TEST(OutputFile, NobodyForeseesTheNameOfItsTemporary) {
   const Sandbox sandbox;
