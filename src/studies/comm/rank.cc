@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/larger.h"
 #include "kernels/host_values.h"
 #include "studies/ranks/tasks.h"
 #include "studies/row.h"
@@ -102,9 +103,8 @@ class RankPart {
         default:
           expected = sums_[static_cast<size_t>(i % kPeriod)];
       }
-      const double error = std::abs(load_one(workload_.dtype, buffer_.data, i) - expected);
-      if (!(error <= worst)) worst = error;  // NaN, too
-      if (std::isnan(worst)) return worst;
+      worst =
+          larger<double>(worst, std::abs(load_one(workload_.dtype, buffer_.data, i) - expected));
     }
     return worst;
   }
@@ -148,7 +148,7 @@ CommAnswer measure_collective(Communicator& communicator, const CommRequest& req
     part.fill();
     part.run_ms();
     for (const double error : all_gather_values(communicator, part.error()))
-      if (!(error <= answer.max_error)) answer.max_error = error;
+      answer.max_error = larger(answer.max_error, error);
   };
   part.fill();
   if (request.verify) check();

@@ -5,11 +5,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
+#include <thread>
 
 #include "base/error.h"
+#include "dist/threads_backend.h"
 #include "measure/test_support.h"
 #include "runtime/cpu_device.h"
 #include "studies/comm/fit.h"
+#include "studies/comm/rank.h"
 #include "studies/comm/tables.h"
 
 namespace ridgeline::comm_study_test {
@@ -44,6 +49,43 @@ TEST(CommRows, ThatExceedTheBudgetAreNotTried) {
   CommRunner runner(device, {.protocol = {.warmups = 0, .iterations = 1}}, nullptr);
   const CommWorkload workload{.bytes = Bytes{1 << 20}, .ranks = 2};
   EXPECT_EQ(runner.run(workload, runner.describe(workload, {}))->status, Status::oom);
+}
+
+// A backend that leaves a NaN in the sums of rank 0; those of the others are exact.
+class SpoilingCommunicator : public Communicator {
+ public:
+  explicit SpoilingCommunicator(std::unique_ptr<Communicator> inner) : inner_(std::move(inner)) {}
+  const CommunicatorFacts& facts() const override { return inner_->facts(); }
+  EventRef start(const Collective& what, std::vector<EventRef> after) override {
+    return inner_->start(what, std::move(after));
+  }
+  void run(const Collective& what) override {
+    inner_->run(what);
+    if (what.kind == CollectiveKind::all_reduce && rank() == 0)
+      *static_cast<float*>(what.out) = std::numeric_limits<float>::quiet_NaN();
+  }
+
+ private:
+  std::unique_ptr<Communicator> inner_;
+};
+
+TEST(CommVerification, ANanOfOneRankIsWrongThoughTheOthersAreExact) {
+  const Json request = to_json(CommRequest{
+      .workload = {.bytes = Bytes{4096}, .ranks = 2, .dtype = DType::f32, .backend = "threads"},
+      .protocol = {.warmups = 0, .iterations = 1},
+      .verify = true});
+  ThreadGroup group(2);
+  Record record;
+  const auto serve = [&](int rank) {
+    SpoilingCommunicator communicator(group.communicator(rank));
+    const Record answer = comm_task(communicator, request, {});
+    if (rank == 0) record = answer;
+  };
+  std::thread other([&] { serve(1); });
+  serve(0);
+  other.join();
+  EXPECT_EQ(record.status, Status::wrong);
+  EXPECT_TRUE(std::isnan(record.verification.tensors.at(0).max_error));
 }
 
 TEST(CommMatrices, RefuseWhatIsNone) {
