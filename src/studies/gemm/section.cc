@@ -3,14 +3,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
+#include "base/sort_by.h"
 #include "report/page/axis.h"
 #include "report/page/points.h"
 #include "report/page/quiet.h"
 #include "report/page/roofline_dots.h"
 #include "report/page/winners.h"
 #include "studies/gemm/tables.h"
+#include "studies/places.h"
 
 namespace ridgeline {
 namespace {
@@ -125,13 +126,14 @@ ReportSection gemm_section(const ReportContext& context) {
   ReportSection section{.id = "gemm",
                         .title = "Matrix products",
                         .question = "How fast are matrix products, beside a library's?"};
-  std::map<std::string, std::vector<const Record*>> views;
-  for (const Record* record : context.rows)
-    if (record->study == "gemm")
-      views[fmt::format("{}, {}, {}, {}", text_at(record->workload, "op"),
-                        text_at(record->workload, "dtype"), text_at(record->settings, "mode"),
-                        shown(record->machine.gpu ? record->machine.gpu->model : "CPU", 40))]
-          .push_back(record);
+  constexpr std::string_view kSizes[] = {"m", "n", "k"};
+  const auto name_of = [](const Record& record) {
+    return fmt::format("{}, {}, {}, {}", text_at(record.workload, "op"),
+                       text_at(record.workload, "dtype"), text_at(record.settings, "mode"),
+                       shown(record.machine.gpu ? record.machine.gpu->model : "CPU", 40));
+  };
+  std::vector<RowPlace> views = places_of(rows_of_study(context.rows, "gemm"), name_of, kSizes);
+  sort_by(views, &RowPlace::name);
   for (const auto& [name, rows] : views) {
     if (section.views.size() == kMostViews) break;
     ReportView view{.name = name, .charts = {}};

@@ -10,6 +10,7 @@
 #include "report/page/points.h"
 #include "report/page/quiet.h"
 #include "studies/generate/tables.h"
+#include "studies/places.h"
 
 namespace ridgeline {
 namespace {
@@ -27,6 +28,7 @@ struct BatchPoint {
 
 // Rows that differ only in implementation and batch size.
 struct BatchView {
+  std::string name;
   std::map<std::string, std::vector<BatchPoint>> by_implementation;  // in order of batch size
 };
 
@@ -40,34 +42,46 @@ std::string roof_name(const Record& record) {
                      word("roof_probe").starts_with(kReadProbe) ? " of loads" : "");
 }
 
-std::map<std::string, BatchView> batch_views(const std::vector<const Record*>& rows) {
-  std::map<std::string, BatchView> views;
-  for (const Record* record : rows) {
-    const auto speed = metric_of(*record, "decode", "tokens_per_s");
-    if (record->status != Status::ok || !speed || !(*speed > 0)) continue;
-    const Json& work = record->workload;
-    const std::string device =
-        record->device == "cuda" && record->machine.gpu
-            ? record->machine.gpu->model
-            : fmt::format("CPU, {} threads", text_at(record->settings, "threads"));
-    const std::string name = fmt::format(
-        "Gemma 3 {} {}, {}prompt of {} tokens, {}", text_at(work, "model"), text_at(work, "dtype"),
-        text_at(work, "weights") == "random" ? "random weights, " : "",
-        text_at(work, "prompt_tokens"), shown(device, 60));
-    std::vector<BatchPoint>& points =
-        views[name].by_implementation[shown(record->implementation, 40)];
-    const auto batch = static_cast<double>(positive_at(work, "batch_size").value_or(1));
-    const auto median = median_of(*record, "decode");
-    const auto timed = timed_point(batch, *record, "decode", Quantity::count,
-                                   [&](double ms) { return *speed * median.value_or(ms) / ms; });
-    points.push_back({.batch = batch,
-                      .tokens_per_s = *speed,
-                      .low = timed ? timed->low : ChartPoint::kNone,
-                      .high = timed ? timed->high : ChartPoint::kNone,
-                      .roof = metric_of(*record, "decode", "roof_tokens_per_s"),
-                      .roof_of = roof_name(*record)});
-    sort_by(points, &BatchPoint::batch);
+std::string view_name(const Record& record) {
+  const Json& work = record.workload;
+  const std::string device =
+      record.device == "cuda" && record.machine.gpu
+          ? record.machine.gpu->model
+          : fmt::format("CPU, {} threads", text_at(record.settings, "threads"));
+  return fmt::format("Gemma 3 {} {}, {}prompt of {} tokens, {}", text_at(work, "model"),
+                     text_at(work, "dtype"),
+                     text_at(work, "weights") == "random" ? "random weights, " : "",
+                     text_at(work, "prompt_tokens"), shown(device, 60));
+}
+
+std::optional<BatchPoint> point_of(const Record& record) {
+  const auto speed = metric_of(record, "decode", "tokens_per_s");
+  if (record.status != Status::ok || !speed || !(*speed > 0)) return std::nullopt;
+  const auto batch = static_cast<double>(positive_at(record.workload, "batch_size").value_or(1));
+  const auto median = median_of(record, "decode");
+  const auto timed = timed_point(batch, record, "decode", Quantity::count,
+                                 [&](double ms) { return *speed * median.value_or(ms) / ms; });
+  return BatchPoint{.batch = batch,
+                    .tokens_per_s = *speed,
+                    .low = timed ? timed->low : ChartPoint::kNone,
+                    .high = timed ? timed->high : ChartPoint::kNone,
+                    .roof = metric_of(record, "decode", "roof_tokens_per_s"),
+                    .roof_of = roof_name(record)};
+}
+
+std::vector<BatchView> batch_views(const std::vector<const Record*>& rows) {
+  constexpr std::string_view kBatch[] = {"batch_size"};
+  std::vector<BatchView> views;
+  for (const RowPlace& place : places_of(rows, view_name, kBatch)) {
+    BatchView view{.name = place.name, .by_implementation = {}};
+    for (const Record* record : place.rows)
+      if (const auto point = point_of(*record))
+        view.by_implementation[shown(record->implementation, 40)].push_back(*point);
+    for (auto& [implementation, points] : view.by_implementation)
+      sort_by(points, &BatchPoint::batch);
+    if (!view.by_implementation.empty()) views.push_back(std::move(view));
   }
+  sort_by(views, &BatchView::name);
   return views;
 }
 
@@ -150,7 +164,7 @@ ReportSection generate_section(const ReportContext& context) {
   const std::vector<const Record*> rows = rows_of_study(context.rows, "generate");
   if (rows.empty()) return section;
   section.question = "How many tokens per second are decoded?";
-  for (const auto& [name, view] : batch_views(rows)) {
+  for (const BatchView& view : batch_views(rows)) {
     if (section.views.size() == kMostViews) break;
     if (section.views.empty()) {
       section.answer = answer(view);
@@ -163,7 +177,7 @@ ReportSection generate_section(const ReportContext& context) {
                              has_roof ? "Medians of the tokens of one run; ceilings measured here."
                                       : "Medians of the tokens of one run.");
     }
-    section.views.push_back({.name = name, .charts = {batch_chart(context, view)}});
+    section.views.push_back({.name = view.name, .charts = {batch_chart(context, view)}});
   }
   section.tables.push_back(as_report_table(generate_summary(rows)));
   return section;

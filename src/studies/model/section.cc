@@ -10,6 +10,7 @@
 #include "report/page/winners.h"
 #include "studies/model/ladder_section.h"
 #include "studies/model/tables.h"
+#include "studies/places.h"
 
 namespace ridgeline {
 namespace {
@@ -22,9 +23,9 @@ constexpr std::array kNamedScenarios = {NamedScenario{"forward", "forward"},
                                         NamedScenario{"fwd_bwd", "forward and backward"},
                                         NamedScenario{"full_step", "full training step"}};
 
-// One model at one context length: its rows by implementation.
+// One model at one context length, in one setting on one machine: its rows by implementation.
 struct ModelCase {
-  std::string name;  // "small, context 512"
+  std::string name;  // "small, context 512", and what sets it apart from others of the group
   std::map<std::string, const Record*> rows = {};
 };
 
@@ -34,7 +35,15 @@ struct ModelGroup {
   std::vector<std::string> implementations = {};
 };
 
+std::string case_name(const Record& record) {
+  const std::string size = text_at(record.workload, "model_size"),
+                    length = "context " + text_at(record.workload, "context_length");
+  return size == "custom" ? named_model("custom " + length, record.workload) : size + ", " + length;
+}
+
 std::vector<ModelGroup> model_groups(const ReportContext& context) {
+  constexpr std::string_view kDerived[] = {"num_params"};  // from the sizes
+  std::map<std::string, std::vector<const Record*>> rows;
   std::vector<ModelGroup> groups;
   for (const Record* record : context.rows) {
     if (record->study != "model" || !record->workload.is_object()) continue;
@@ -42,20 +51,18 @@ std::vector<ModelGroup> model_groups(const ReportContext& context) {
     const std::string device = record->machine.gpu ? shown(record->machine.gpu->model, 40) : "CPU";
     const std::string group_name = fmt::format("{}, batch {}, {}", text_at(workload, "precision"),
                                                text_at(workload, "batch_size"), device);
-    const std::string case_name = fmt::format("{}, context {}", text_at(workload, "model_size"),
-                                              text_at(workload, "context_length"));
     auto group = std::find_if(groups.begin(), groups.end(),
                               [&](const ModelGroup& g) { return g.name == group_name; });
     if (group == groups.end()) group = groups.insert(group, {.name = group_name});
-    auto model = std::find_if(group->cases.begin(), group->cases.end(),
-                              [&](const ModelCase& c) { return c.name == case_name; });
-    if (model == group->cases.end()) model = group->cases.insert(model, {.name = case_name});
-    const std::string implementation = shown(record->implementation, 40);
-    model->rows[implementation] = record;
-    auto& names = group->implementations;
-    if (std::find(names.begin(), names.end(), implementation) == names.end())
-      names.push_back(implementation);
+    add_once(group->implementations, shown(record->implementation, 40));
+    rows[group_name].push_back(record);
   }
+  for (ModelGroup& group : groups)
+    for (RowPlace& place : places_of(rows[group.name], case_name, kDerived)) {
+      ModelCase& model = group.cases.emplace_back(ModelCase{.name = std::move(place.name)});
+      for (const Record* record : place.rows)
+        model.rows[shown(record->implementation, 40)] = record;
+    }
   return groups;
 }
 

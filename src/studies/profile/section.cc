@@ -9,6 +9,7 @@
 #include "report/page/points.h"
 #include "report/page/quiet.h"
 #include "report/record_cells.h"
+#include "studies/places.h"
 #include "studies/profile/fold_rows.h"
 #include "studies/profile/tables.h"
 
@@ -94,11 +95,6 @@ std::string times_of_step(const Record& record) {
                      busy ? fmt::format("; {} in kernels, the bars", text(*busy)) : "");
 }
 
-const Record* row_of(const std::vector<const Record*>& rows, std::string_view implementation) {
-  const auto found = std::ranges::find(rows, implementation, &Record::implementation);
-  return found == rows.end() ? nullptr : *found;
-}
-
 bool is_same_model(const Record& model, const Record& profiled) {
   return text_of(model.workload, "num_params") == text_of(profiled.workload, "num_params");
 }
@@ -108,7 +104,9 @@ bool is_same_model(const Record& model, const Record& profiled) {
 std::pair<const Record*, const Record*> whole_models(const ReportContext& context,
                                                      const Record& profiled) {
   std::map<std::string, const Record*> compiled;
-  const auto key = [](const Record& row) { return row.workload.dump() + row.machine.fingerprint; };
+  const auto key = [](const Record& row) {
+    return row.workload.dump() + row.settings.dump() + row.device + row.machine.fingerprint;
+  };
   const auto is_step = [](const Record& row, std::string_view mode) {
     return row.study == "model" && row.implementation == mode && median_of(row, "full_step");
   };
@@ -127,7 +125,13 @@ std::pair<const Record*, const Record*> whole_models(const ReportContext& contex
 
 // Compares compiled with vanilla, and says if the section on whole transformers shows the opposite.
 std::string modes_words(const ReportContext& context, const std::vector<const Record*>& rows) {
-  const Record *low = row_of(rows, "vanilla"), *high = row_of(rows, "compiled");
+  const auto first = [&](std::string_view mode, const Record* like) -> const Record* {
+    for (const Record* row : rows)
+      if (row->implementation == mode && (!like || row->settings == like->settings)) return row;
+    return nullptr;
+  };
+  const Record* low = first("vanilla", nullptr);
+  const Record* high = low ? first("compiled", low) : nullptr;
   const auto before = low ? untraced_ms(*low) : std::nullopt,
              after = high ? untraced_ms(*high) : std::nullopt;
   if (!before || !after || !(*before > 0) || !(*after > 0)) return {};
@@ -155,19 +159,24 @@ ReportSection profile_section(const ReportContext& context) {
   ReportSection section{.id = "profile",
                         .title = "Where the time goes",
                         .question = "Which kernels take the time of a step?"};
-  std::map<std::string, std::vector<const Record*>> views;
   const auto view_of = [](const Record& record) {
     return fmt::format("{}, {}", profile_workload_name(record),
                        record.machine.gpu ? record.machine.gpu->model : "CPU");
   };
   const std::vector<const Record*> rows = rows_of_study(context.rows, "profile");
-  for (const Record* record : rows) views[view_of(*record)].push_back(record);
   if (rows.empty()) return section;
+  // Rows of PyTorch have its optimizer.
+  constexpr std::string_view kOptimizer[] = {"optimizer"};
+  std::vector<RowPlace> views = places_of(rows, view_of, kOptimizer);
+  sort_by(views, &RowPlace::name);
   std::string times;
   for (const Record* record : rows)
     if (const std::string most = most_words(*record); section.answer.empty() && !most.empty()) {
       times = times_of_step(*record);
-      section.answer = most + modes_words(context, views[view_of(*record)]);
+      const auto view = std::ranges::find_if(views, [&](const RowPlace& each) {
+        return std::ranges::find(each.rows, record) != each.rows.end();
+      });
+      section.answer = most + modes_words(context, view->rows);
     }
   section.certainty =
       certainty_of_times(context, "profile", times.empty() ? "Means over traced steps." : times);
@@ -182,7 +191,7 @@ ReportSection profile_section(const ReportContext& context) {
   for (const auto& [name, of] : views) {
     if (section.views.size() == kMostViews) break;
     if (Chart chart = category_chart(of); !chart.series.empty())
-      section.views.push_back({.name = shown(named_model(name, of.front()->workload), 120),
+      section.views.push_back({.name = shown(named_model(name, of.front()->workload), 200),
                                .charts = {std::move(chart)}});
   }
   Table modes = profile_modes(rows);

@@ -132,6 +132,19 @@ TEST(GemmReport, DrawsSpeedAndLatencyAgainstTheSize) {
   EXPECT_EQ(section.views[1].charts[1].series.at(0).points.at(0).x, 256) << "of a gemv, the edge";
 }
 
+TEST(GemmReport, TheLibraryOnMoreThreadsIsNotBeside) {
+  ReportInput input;
+  input.records = {product("simd", std::vector<double>(9, 2.0)),
+                   product("library", std::vector<double>(9, 1.0))};
+  input.records[0].settings["threads"] = 1;
+  input.records[1].settings["threads"] = 2;
+  const ReportSection section = gemm_section(report_context(input));
+  EXPECT_HAS(section.answer, "CPU, 1 thread) simd is the fastest of our own");
+  EXPECT_LACKS(section.answer, "library");
+  ASSERT_EQ(section.views.size(), 2u);
+  EXPECT_HAS(section.views[1].name, ", 2 threads");
+}
+
 TEST(GemmReport, TheFastestOfOurOwnIsSoByTheMedians) {
   const ReportInput input{.records = {product("tiled", std::vector<double>(9, 2.0)),
                                       product("simd", std::vector<double>(9, 2.001))}};

@@ -163,7 +163,6 @@ TEST(Generate, ReportsDrawTokensPerSecondOverTheBatchBelowTheRoofline) {
     GenerateJob job = tiny_job();
     job.batch_sizes = {batch};
     Record record = generated(job, Mode::vanilla, *device, options);
-    record.settings["batch"] = batch;
     EXPECT_EQ((*record.metrics)["decode"]["roof_probe"].text(), "read");
     EXPECT_LT(*metric_of(record, "decode", "roof_share"), 1) << "of 1 TB/s";
     input.records.push_back(std::move(record));
@@ -187,6 +186,11 @@ TEST(Generate, ReportsDrawTokensPerSecondOverTheBatchBelowTheRoofline) {
     EXPECT_LT(chart.series[0].points[i].y, chart.series[1].points[i].y);
   }
   EXPECT_HAS(section.certainty.why, "ceilings measured here");
+  ReportInput apart = input;
+  apart.records[1].workload["capacity"] = 4096;
+  const std::vector<ReportView> views = generate_section(report_context(apart)).views;
+  ASSERT_EQ(views.size(), 2u) << "one line over the batch has one cache";
+  EXPECT_HAS(views[0].name + views[1].name, ", capacity 4096");
   for (Record& record : input.records) (*record.metrics)["decode"].erase("roof_tokens_per_s");
   EXPECT_LACKS(generate_section(report_context(input)).certainty.why, "ceilings");
   EXPECT_TRUE(generate_section(report_context(ReportInput{})).empty());

@@ -372,5 +372,24 @@ TEST(ModelCsv, SaysThatCompiledRanEagerly) {
             "compiled: ran eagerly: no compiler");
 }
 
+// Models whose names are alike, on one thread and on two.
+TEST(ModelReport, TheAnswerIsOfOneModelInOneSetting) {
+  ReportInput input;
+  for (const int threads : {1, 2})
+    for (const int d_ff : {512, 2048}) {
+      Record& record = input.records.emplace_back(
+          model_record(threads == 1 ? "vanilla" : "flash", threads == 1 ? 6 : 2));
+      record.workload["model_size"] = "custom";
+      record.workload["d_ff"] = d_ff;
+      record.settings["threads"] = threads;
+    }
+  EXPECT_EQ(model_section(report_context(input)).answer, "") << "no rung is beside another";
+  input.records.push_back(input.records[1]);
+  input.records.back().implementation = "flash";
+  EXPECT_TRUE(model_section(report_context(input))
+                  .answer.starts_with("Model 12 layers, d 768, context 128, d ff 2048, 1 thread: "))
+      << model_section(report_context(input)).answer;
+}
+
 }  // namespace
 }  // namespace ridgeline::model_study_test

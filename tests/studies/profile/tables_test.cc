@@ -271,6 +271,18 @@ TEST(ProfileSection, TheAnswerIsOfOneWorkload) {
   EXPECT_HAS(section.answer, "compiled takes 10.0 ms where vanilla takes 20.0 ms");
 }
 
+TEST(ProfileSection, ModesAreComparedOnOneMachineWithOneNumberOfThreads) {
+  ReportInput input;
+  input.records = {full_step(), full_step("compiled"), full_step("compiled")};
+  input.records[1].settings["threads"] = 2;
+  input.records[2].machine.fingerprint = "another";
+  const ReportSection section = profile_section(report_context(input));
+  EXPECT_LACKS(section.answer, "compiled takes");
+  ASSERT_EQ(section.views.size(), 3u);
+  EXPECT_HAS(section.views[1].name, ", 2 threads");
+  EXPECT_HAS(section.views[2].name, ", machine another");
+}
+
 TEST(ProfileSection, WholeTransformersAreComparedAtOneSizeAndPrecision) {
   ReportInput input;
   input.records = {full_step(), full_step("compiled")};
