@@ -80,10 +80,10 @@ struct HeldRows {
   std::map<std::string, std::string> elsewhere;  // fingerprints of the other machines
 };
 
-HeldRows held_rows(const Sweep& sweep, std::vector<Record> found) {
+HeldRows held_rows(const Sweep& sweep, const std::vector<Record>& found) {
   const std::vector<StudyRow>& rows = sweep.rows;
   HeldRows held;
-  for (Record& record : found) {
+  for (Record& record : runs_merged(found)) {
     const std::string key = workload_key(record), machine = record.machine.fingerprint;
     if (!rows.empty() && machine == rows.front().described.machine.fingerprint)
       held.here.insert_or_assign(key, std::move(record));

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
@@ -32,6 +33,16 @@ fs::path find_records(const fs::path& directory) {
   for (const auto& entry : fs::recursive_directory_iterator(directory))
     if (entry.path().extension() == ".jsonl") found.push_back(entry.path());
   return found.size() == 1 ? found.front() : fs::path();
+}
+
+// Whether a study that ends like this has recorded all of its rows. Its exit code is nonzero after
+// a wrong result, and where no row is supported.
+bool is_complete(const std::string& ending, const std::vector<Record>& records) {
+  const auto is_code = [&](int code) { return ending == fmt::format("exit code {}", code); };
+  return is_code(0) || is_code(exit_code(ErrorKind::wrong_result)) ||
+         (is_code(exit_code(ErrorKind::unsupported)) &&
+          std::ranges::all_of(
+              records, [](const Record& record) { return record.status == Status::unsupported; }));
 }
 
 }  // namespace
@@ -75,10 +86,9 @@ std::optional<std::vector<Record>> ChildStudy::finish() {
   if (interrupted_) return std::nullopt;
   const std::string ending = child_.end(kSecondsToEnd);
   const fs::path records = find_records(directory_.path());
-  // The exit code may be nonzero although every row is recorded, for example after a wrong result.
+  const std::string& errors = child_.last_errors();
+  const std::string said = printable(errors.substr(0, errors.find('\n')), 400);
   if (records.empty()) {
-    const std::string& errors = child_.last_errors();
-    const std::string said = printable(errors.substr(0, errors.find('\n')), 400);
     // The user gave the child's arguments, so this is a usage error here as well.
     if (ending == fmt::format("exit code {}", exit_code(ErrorKind::usage)))
       throw Error(ErrorKind::usage, fmt::format("'{}' refused its arguments: {}", name_, said),
@@ -90,6 +100,9 @@ std::optional<std::vector<Record>> ChildStudy::finish() {
   if (!result.problems.empty())
     throw Error(ErrorKind::environment, fmt::format("'{}' wrote a record that cannot be read: {}",
                                                     name_, result.problems.front().reason));
+  if (!is_complete(ending, result.records))
+    throw Error(ErrorKind::environment, fmt::format("'{}' ended with {} after {} records: {}",
+                                                    name_, ending, result.records.size(), said));
   return std::move(result.records);
 }
 

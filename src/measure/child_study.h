@@ -33,7 +33,8 @@ class ChildStudy {
   std::optional<TurnReport> next_report();
 
   // Waits for the child to end and returns its records, or nullopt if interrupted. Throws a usage
-  // error if the child refused its arguments, and else an environment error that quotes it.
+  // error if the child refused its arguments, and an environment error that quotes it if it ended
+  // before its last row.
   std::optional<std::vector<Record>> finish();
 
  private:

@@ -19,8 +19,11 @@ bool is_quiet(const Record& record);
 std::optional<ProcessorSpeed> speed_beside(const Record& record);
 
 // Merges the runs of each row into one record, whose samples are the medians of the runs and whose
-// processor speed is their median. Leaves out disturbed runs, and runs whose processor speed
-// differs from the median, as long as kFewestRuns others remain. Rows with one run are unchanged.
+// processor speed is their median; its metrics, memory and errors are those of the run with the
+// middle median of its first series. Leaves out disturbed runs, and runs whose processor speed
+// differs from the median, as long as kFewestRuns others remain. If a run is not ok, the row is not
+// either: it is that of the worst run, and its error says how many failed. Rows with one run are
+// unchanged.
 std::vector<Record> runs_merged(std::span<const Record> records);
 
 }  // namespace ridgeline

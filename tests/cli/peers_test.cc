@@ -75,6 +75,20 @@ TEST(Peers, EveryWayToFailIsARowAndTheOthersGoOn) {
     EXPECT_EQ(find(results, good)->status, Status::ok) << find(results, good)->error;
 }
 
+TEST(Peers, AWrongResultInOneOfSeveralRunsIsSeenInTheEndAndWhenResumed) {
+  REQUIRE_PYTHON();
+  const Sandbox sandbox;
+  RunOptions options = with_fake_peers();
+  options.environment["FAKE_WRONG_ONCE"] = (sandbox / "marker").string();
+  const Arguments study = sizes() + Arguments{"--impl", "torch.sdpa"};
+  const Finished run = sandbox.run(study + Arguments{"--runs", "3"}, options);
+  EXPECT_EQ(run.exit_code, 3) << run.out << run.err;
+  EXPECT_TRUE(contains(run.err, "in 1 of 3 runs: output is off by 0.5")) << run.err;
+  ASSERT_EQ(sandbox.results().records.size(), 3u);
+  EXPECT_EQ(sandbox.results().records.back().status, Status::ok);
+  EXPECT_EQ(sandbox.run(study + Arguments{"--resume"}, options).exit_code, 3);
+}
+
 // A peer is a program of others: whatever it answers, its row is invalid and the next one runs.
 TEST(Peers, AnAnswerThatMakesNoSenseIsARowAndTheOthersGoOn) {
   REQUIRE_PYTHON();

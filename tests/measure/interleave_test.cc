@@ -144,6 +144,29 @@ TEST(Interleave, ProgramsThatFallOverOrDoNotMatchAreTold) {
                "1 rows, the new side 2");
 }
 
+// A program that ends like this after one record.
+Command ends_with(const TempDir& directory, const char* ending, Status status = Status::ok) {
+  write_text(directory / "record", to_line(attention_record({.status = status})));
+  write_text(directory / "study", std::string("#!/bin/bash\n"
+                                              "cp $(dirname $0)/record ${!#}/study.jsonl\n"
+                                              "echo out of luck >&2\n") +
+                                      ending + "\n");
+  std::filesystem::permissions(directory / "study", std::filesystem::perms::owner_all);
+  return {(directory / "study").string()};
+}
+
+TEST(RunAlone, AProgramThatEndsBeforeItsLastRowIsTold) {
+  const TempDir directory;
+  EXPECT_ERROR(run_alone(ends_with(directory, "kill -9 $$"), {}), ErrorKind::environment,
+               "ended with signal 9 (Killed) after 1 records: out of luck");
+  EXPECT_ERROR(run_alone(ends_with(directory, "exit 4"), {}), ErrorKind::environment,
+               "exit code 4");
+  for (const auto& [ending, status] : {std::pair("exit 0", Status::oom),
+                                       {"exit 3", Status::wrong},
+                                       {"exit 4", Status::unsupported}})
+    EXPECT_EQ(run_alone(ends_with(directory, ending, status), {})->at(0).status, status) << ending;
+}
+
 TEST(Interleave, CtrlCEndsIt) {
   const FakeStudies fakes;
   int asked = 0;

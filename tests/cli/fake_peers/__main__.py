@@ -146,6 +146,16 @@ def write_results(request, error):
             file.write(result.tobytes())
 
 
+def is_wrong_now():
+    """Always, or once where $FAKE_WRONG_ONCE names a file."""
+    marker = os.environ.get("FAKE_WRONG_ONCE")
+    if marker is None:
+        return True
+    is_first = not os.path.exists(marker)
+    with open(marker, "w", encoding="ascii"):
+        return is_first
+
+
 def answer(request, state):
     if request["do"] == "open":
         behaviour = state["behaviour"] = BEHAVIOURS[request["implementation"]]
@@ -163,7 +173,7 @@ def answer(request, state):
         if behaviour == "interrupted":
             time.sleep(60)
         if request["results"]:
-            write_results(request, 0.5 if behaviour == "wrong" else 0.0)
+            write_results(request, 0.5 if behaviour == "wrong" and is_wrong_now() else 0.0)
         memory = {"process_peak_growth_bytes": 3 << 20} if behaviour == "leaves" else {"peak_bytes": 4096}
         return {"memory": memory, "first_run_s": 0.5,
                 "facts": {"ran": behaviour, "process": os.getpid(), "device": request["device"]}}
