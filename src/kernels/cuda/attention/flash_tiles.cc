@@ -420,9 +420,9 @@ std::vector<ForwardTile> forward_tiles(const FlashShape& shape, const CudaFacts&
 }
 
 bool may_draw(const FlashShape& shape, const CudaFacts& device) {
-  constexpr int kLeastRows = 128;
   return shape.mask != 0 && serves_warpgroups(shape, device) &&
-         blocks_persist(shape, device, kLeastRows);
+         std::ranges::any_of(forward_tiles(shape, device),
+                             [&](const ForwardTile& tile) { return tile.draws(shape); });
 }
 
 std::vector<BackwardKeysTile> backward_keys_tiles(const FlashShape& shape, const CudaFacts& device,
