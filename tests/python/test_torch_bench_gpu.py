@@ -1,11 +1,14 @@
 """The logic of bench/gpu.py that needs no GPU: what is compared, counted and reported of sides that fail."""
 
+import ctypes
 import functools
 import importlib.util
 import math
 import os
 import pathlib
 import re
+import shutil
+import subprocess
 import sys
 import types
 
@@ -18,7 +21,7 @@ PROGRAM = os.environ.get("RIDGELINE_PROGRAM", str(ROOT / "build/release/ridgelin
 
 @pytest.fixture
 def sections(monkeypatch):
-    """The sections cudnn and peers, with what an older PyTorch lacks."""
+    """The sections clock, cudnn and peers, with what an older PyTorch lacks."""
     monkeypatch.syspath_prepend(str(ROOT / "bench"))
     if not hasattr(torch, "OutOfMemoryError"):
         monkeypatch.setattr(torch, "OutOfMemoryError", torch.cuda.OutOfMemoryError, raising=False)
@@ -27,9 +30,9 @@ def sections(monkeypatch):
         stub = types.ModuleType("torch.nn.attention")
         stub.SDPBackend, stub.sdpa_kernel = types.SimpleNamespace(**names), None
         monkeypatch.setitem(sys.modules, "torch.nn.attention", stub)
-    from gpu_sections import cudnn, peers
+    from gpu_sections import clock, cudnn, peers
 
-    yield types.SimpleNamespace(cudnn=cudnn, peers=peers)
+    yield types.SimpleNamespace(clock=clock, cudnn=cudnn, peers=peers)
     for name in [name for name in sys.modules if name.startswith("gpu_sections")]:
         del sys.modules[name]
 
@@ -110,3 +113,21 @@ def test_the_build_is_known_without_a_record(sections, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
     sections.cudnn.our_kernels(ridgeline)
     assert ridgeline.build == before
+
+
+def test_parameters_of_the_forward_kernel_lie_where_the_compiler_puts_them(sections, tmp_path):
+    compiler = shutil.which("g++")
+    if compiler is None:
+        pytest.skip("no g++")
+    header = ROOT / "src/kernels/cuda/params.h"
+    params = sections.clock.forward_params(header.read_text())[1]
+    names = [name for name, _ in params._fields_]
+    (tmp_path / "offsets.cc").write_text(
+        f'#include "{header}"\n#include <cstddef>\n#include <cstdio>\nint main() {{\n'
+        + "".join(f'std::printf("%zu ", offsetof(ridgeline::FlashForwardParams, {name}));\n' for name in names)
+        + 'std::printf("%zu", sizeof(ridgeline::FlashForwardParams));\n}\n'
+    )
+    subprocess.run([compiler, "-std=c++20", tmp_path / "offsets.cc", "-o", tmp_path / "offsets"], check=True)
+    *offsets, size = map(int, subprocess.run([tmp_path / "offsets"], capture_output=True, check=True).stdout.split())
+    assert offsets == [getattr(params, name).offset for name in names]
+    assert size <= ctypes.sizeof(params) + sections.clock.TENSOR_MAP_ALIGNMENT
