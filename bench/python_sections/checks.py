@@ -119,5 +119,5 @@ def test(bench, name):
         yield Row(f"test: {name}", "passes", "", "ok")
     except Exception as problem:
         yield failed(f"test: {name}", f"{type(problem).__name__}: {problem}")
-    if bench.real:
+    if bench.on_gpu:
         torch.cuda.synchronize()

@@ -31,9 +31,9 @@ def cost(bench):
     q, k, v = bench.inputs(*shape)
     plan = _kernels.plan(q, k, v, 0.0, 0, 0, False)
     out, lse = plan.run(q, k, v)
-    stream = torch.cuda.current_stream().cuda_stream if bench.real else 0
+    stream = torch.cuda.current_stream().cuda_stream if bench.on_gpu else 0
     room = torch.empty(max(1, plan.call.workspace_bytes), dtype=torch.uint8, device=bench.device)
-    workspace = (room.data_ptr(), plan.call.workspace_bytes) if bench.real and plan.call.workspace_bytes else (0, 0)
+    workspace = (room.data_ptr(), plan.call.workspace_bytes) if bench.on_gpu and plan.call.workspace_bytes else (0, 0)
     run = plan.call.pack(plan.call.size, plan.call.handle, stream, *workspace, *(x.data_ptr() for x in (q, k, v, out, lse)))
     sdpa = F.scaled_dot_product_attention
     of_c, direct, of_sdpa, by_op = bench.host_us(

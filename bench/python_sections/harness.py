@@ -35,11 +35,11 @@ def median(values):
 
 
 class Bench:
-    """The context of all sections: the device and the sizes. On the CPU sizes are tiny, which only tests the sections
-    themselves; the figures mean nothing."""
+    """The context of all sections: the device and the sizes. Tiny sizes only test the sections themselves: the figures
+    mean nothing."""
 
-    def __init__(self, device, folder):
-        self.device, self.real, self.folder = device, device == "cuda", folder
+    def __init__(self, device, folder, is_tiny):
+        self.device, self.on_gpu, self.folder, self.is_tiny = device, device == "cuda", folder, is_tiny
 
     @contextlib.contextmanager
     def _lock(self, name, how):
@@ -62,10 +62,10 @@ class Bench:
             yield
 
     def size(self, real, tiny):
-        return real if self.real else tiny
+        return tiny if self.is_tiny else real
 
     def wait(self):
-        if self.real:
+        if self.on_gpu:
             torch.cuda.synchronize()
 
     def inputs(self, *shape, dtype=torch.bfloat16, count=3, grad=False):
@@ -90,8 +90,9 @@ class Bench:
         return [median(list_) for list_ in taken]
 
     def sample_ms(self, call, calls=1):
-        """Returns milliseconds on the GPU's clock; several calls hide the host's time, unless that is longer."""
-        if not self.real:
+        """Returns milliseconds: of one call by the host's clock, or on the GPU's, where several calls hide the host's
+        time, unless that is longer."""
+        if not self.on_gpu:
             start = time.perf_counter()
             call()
             return (time.perf_counter() - start) * 1e3

@@ -97,7 +97,7 @@ def _activated(bench, name):
         yield bar(f"{name}: {kind}, activate() against default", theirs / mine, least=1.0,
                   unit=f"x ({theirs:.2f} -> {mine:.2f} ms)")  # fmt: skip
     yield Row(f"{name}: forward, host alone", f"{default[-1][2]:.2f} -> {ours[-1][2]:.2f} ms")
-    if bench.real:
+    if bench.on_gpu:
         try:
             theirs = _gpu_alone_ms(bench, forward)
             with ridgeline.torch.activate():
@@ -143,7 +143,7 @@ def compiled(bench):
     torch._dynamo.reset()
     steps = []
     for model in models:
-        fast = torch.compile(model, fullgraph=True, backend="inductor" if bench.real else "aot_eager")
+        fast = torch.compile(model, fullgraph=True, backend="inductor" if bench.on_gpu else "aot_eager")
         parameters = list(model.parameters())
         steps.append(lambda fast=fast, parameters=parameters: torch.autograd.grad(
             fast(x).float().square().mean(), parameters))  # fmt: skip
