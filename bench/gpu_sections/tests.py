@@ -6,11 +6,17 @@ import subprocess
 
 from .bars import Bar, Section, not_run
 
+ON_A_GPU = "*Gpu*:*GPU*:*uda*:*Nvml*:*Nccl*:-*Slow*"
 # Program, its tests, and the number of concurrent processes: tests of the runtime observe the whole GPU's memory.
 PROGRAMS = [
-    ("runtime_tests", "*uda*:Nvml*:-Slow*", 1),
+    ("runtime_tests", ON_A_GPU, 1),
     ("jit_tests", "CudaJit*:*CompileVariants*:*CompileSample*:-*Slow*", 1),
-    ("kernels_tests", "*uda*:-Slow*", 4),
+    ("kernels_tests", ON_A_GPU, 8),
+    ("models_tests", ON_A_GPU, 4),
+    ("studies_tests", ON_A_GPU, 4),
+    ("compile_tests", ON_A_GPU, 2),
+    ("dist_tests", ON_A_GPU, 1),
+    ("api_tests", ON_A_GPU, 1),
 ]
 TWO_PASS = "CudaFlash.TwoPassBackwardGivesTheSameBitsInEveryRun"
 NO_GPU = "needs an NVIDIA GPU"
