@@ -9,7 +9,7 @@ std::vector<size_t> stable_order(size_t count,
                                  const std::function<bool(size_t, size_t)>& is_before) {
   std::vector<size_t> order(count);
   std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), std::cref(is_before));
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return is_before(a, b); });
   return order;
 }
 

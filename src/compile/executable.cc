@@ -19,7 +19,9 @@ namespace {
 std::vector<void*> bound_storages(const Graph& graph, const std::vector<Layout>& layouts,
                                   const Bindings& bindings) {
   std::vector<void*> bound(graph.value_count());
-  for (const auto& [name, data] : bindings) {
+  for (const auto& binding : bindings) {
+    const std::string& name = binding.first;
+    void* const data = binding.second;
     bool found = false;
     const auto bind = [&](Value value) {
       const Layout& layout = layouts[graph.index(value)];

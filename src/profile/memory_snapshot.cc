@@ -219,9 +219,9 @@ class Snapshot {
       if (!event.is_allocation) entries.emplace_back(&event, "free_completed");
     }
     pickle_.list(entries.size(), [&](size_t i) {
-      const auto& [event, action] = entries[i];
+      const MemoryEvent* event = entries[i].first;
       pickle_.dictionary([&] {
-        pickle_.member("action", action);
+        pickle_.member("action", entries[i].second);
         pickle_.member("addr", addresses_[event->tensor]);
         pickle_.member("size", size(timeline_.tensors[event->tensor]));
         pickle_.member("stream", 0);

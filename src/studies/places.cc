@@ -28,11 +28,13 @@ std::string fact_words(const Json& facts, const std::string& key) {
 
 std::string apart_words(const Json& facts, const std::vector<Json>& alike) {
   std::string text;
-  for (const auto& [key, value] : facts.items())
+  for (const auto& item : facts.items()) {
+    const std::string& key = item.key;
     if (std::ranges::any_of(alike, [&](const Json& other) {
           return text_of(other, key.c_str()) != text_of(facts, key.c_str());
         }))
       if (const std::string words = fact_words(facts, key); !words.empty()) text += ", " + words;
+  }
   return text;
 }
 

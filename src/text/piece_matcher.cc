@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "base/damaged_file.h"
@@ -27,12 +28,13 @@ PieceMatcher::Range PieceMatcher::narrowed(Range range, size_t depth, char byte)
   const auto byte_at = [depth](const Entry& entry) {
     return depth < entry.text.size() ? static_cast<unsigned char>(entry.text[depth]) : kEnded;
   };
-  const auto begin = entries_.begin();
-  const auto found =
-      std::ranges::equal_range(begin + static_cast<std::ptrdiff_t>(range.begin),
-                               begin + static_cast<std::ptrdiff_t>(range.end),
-                               static_cast<int>(static_cast<unsigned char>(byte)), {}, byte_at);
-  return {static_cast<size_t>(found.begin() - begin), static_cast<size_t>(found.end() - begin)};
+  const auto wanted = static_cast<int>(static_cast<unsigned char>(byte));
+  const std::span<const Entry> all(entries_);
+  const auto entries = all.subspan(range.begin, range.end - range.begin);
+  const auto first = std::ranges::lower_bound(entries, wanted, {}, byte_at);
+  const auto last = std::ranges::upper_bound(entries, wanted, {}, byte_at);
+  return {range.begin + static_cast<size_t>(first - entries.begin()),
+          range.begin + static_cast<size_t>(last - entries.begin())};
 }
 
 }  // namespace ridgeline

@@ -93,7 +93,8 @@ class Generate final : public Study {
       if (std::ranges::find(rows, row) == rows.end()) rows.push_back(row);
     }
     // Ours come first, because the tokens of peers are compared with them.
-    std::ranges::stable_partition(rows, [](const GenerateRow& row) { return row.peer.empty(); });
+    std::stable_partition(rows.begin(), rows.end(),
+                          [](const GenerateRow& row) { return row.peer.empty(); });
     implementation_rows_ = std::move(rows);
     asked_.seed = shared.seed;
     job_.emplace(make_generate_job(asked_, [](const std::string& line) { say("{}", line); }));

@@ -194,11 +194,13 @@ std::optional<RecordedTimeline> recorded_timeline(const Record& record) {
     if (const auto point = read_point(each)) timeline.points.push_back(*point);
   });
   sort_by(timeline.points, &RecordedTimeline::Point::event);
-  for (const auto& [key, list] :
-       {std::pair("held", &timeline.held), std::pair("largest", &timeline.largest)})
+  const auto read_list = [&](const char* key, auto& list) {
     for_each_in(*json, key, kMostTensors, [&](const Json& each) {
-      if (each.is_object()) list->push_back(read_tensors(each));
+      if (each.is_object()) list.push_back(read_tensors(each));
     });
+  };
+  read_list("held", timeline.held);
+  read_list("largest", timeline.largest);
   for_each_in(*json, "stairs", kMostStairs, [&](const Json& each) {
     if (each.is_object())
       timeline.stairs.push_back({plain(text_of(each, "layer")),

@@ -84,7 +84,8 @@ std::vector<CudaLaunch> plan_product_updates(const CudaCall& call, const AdamWNu
     alike[{product.left.is_k_major, product.right.is_k_major}].push_back(product);
   }
   std::vector<CudaLaunch> launches;
-  for (const auto& [deep, products] : alike)
+  for (const auto& group : alike) {
+    const std::vector<UpdatedProduct>& products = group.second;
     for_each_launch_of(products.size(), [&](size_t begin, size_t end) {
       const DType dtype = products[begin].dtype;
       CudaLaunch launch = product_launch(
@@ -122,6 +123,7 @@ std::vector<CudaLaunch> plan_product_updates(const CudaCall& call, const AdamWNu
       launch.set_params(params);
       launches.push_back(std::move(launch));
     });
+  }
   return launches;
 }
 
