@@ -19,7 +19,7 @@ add_library(ridgeline::ridgeline ALIAS ridgeline_shared)
 
 # Folders that no function of the static library reaches, which is without the harness (src/api/measure.cc); the linker of
 # a program would leave them out as well.
-set(unused "src.(cli|compile|kernels.reference|measure|models|report|studies)[/._]|src/(cost/device_specs|api/measure)")
+set(unused "src.(cli|compile|kernels.reference|measure|models|profile|report|studies|text)[/._]|src/(cost/device_specs|api/measure)")
 set(library_objects "$<TARGET_OBJECTS:ridgeline_core>;$<TARGET_OBJECTS:ridgeline_harness>")
 add_library(ridgeline_static STATIC "$<FILTER:${library_objects},EXCLUDE,${unused}>" ${simd_objects})
 set_target_properties(ridgeline_static PROPERTIES LINKER_LANGUAGE CXX)

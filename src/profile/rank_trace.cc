@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "base/file_io.h"
-#include "profile/gzip.h"
 #include "profile/trace.h"
+#include "profile/trace_file.h"
 
 namespace ridgeline {
 namespace {
@@ -89,12 +89,7 @@ void write_rank_trace(const std::vector<RankTimeline>& ranks, const std::string&
                   json_text(name));
   for (size_t i = 0; i < events.size(); ++i) text += (i == 0 ? "\n" : ",\n") + events[i];
   text += "\n]}\n";
-  write_file_atomically(path, [&](const Append& out) {
-    if (path.extension() != ".gz") return out(text);
-    GzipWriter gzip(out);
-    gzip.write(text);
-    gzip.finish();
-  });
+  write_trace_file(path, [&](const Append& out) { out(text); });
 }
 
 }  // namespace ridgeline

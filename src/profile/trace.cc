@@ -10,7 +10,7 @@
 #include "base/file_io.h"
 #include "base/json.h"
 #include "graph/scope.h"
-#include "profile/gzip.h"
+#include "profile/trace_file.h"
 
 namespace ridgeline {
 namespace {
@@ -348,12 +348,7 @@ std::string json_text(std::string_view text) {
 
 void write_trace(const Profile& profile, const std::filesystem::path& path,
                  const TraceOptions& options) {
-  write_file_atomically(path, [&](const Append& out) {
-    if (path.extension() != ".gz") return TraceFile(profile, options, out).write();
-    GzipWriter gzip(out);
-    TraceFile(profile, options, [&](std::string_view text) { gzip.write(text); }).write();
-    gzip.finish();
-  });
+  write_trace_file(path, [&](const Append& out) { TraceFile(profile, options, out).write(); });
 }
 
 }  // namespace ridgeline

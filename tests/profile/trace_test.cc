@@ -6,10 +6,10 @@
 
 #include "base/error.h"
 #include "measure/test_support.h"
-#include "profile/gzip.h"
 #include "profile/profile_support.h"
 #include "profile/recorder.h"
 #include "profile/trace_check.h"
+#include "profile/trace_file.h"
 
 namespace ridgeline {
 namespace {
@@ -103,7 +103,7 @@ TEST(Trace, KernelsThatOverlapAreOnLanesOfTheirStream) {
 // The driver gives each branch of a launch graph a stream of its own.
 TEST(Trace, OfALaunchGraphSharesLanesAmongItsBranches) {
   Profile profile = overlapping(200);
-  for (uint32_t i = 0; Invocation& each : profile.invocations) {
+  for (uint32_t i = 0; Invocation & each : profile.invocations) {
     each.work.stream = 10 + i;
     each.work.graph_node = ++i;
   }
@@ -192,7 +192,7 @@ TEST(Trace, APathThatCannotBeWrittenAndAFullDiskAreClearErrors) {
   EXPECT_HAS(full, "No space left");
 }
 
-TEST(Gzip, GivesBackWhatWentInAndIsSmallerWhereTextRepeats) {
+TEST(TraceFile, IsCompressedIfItsNameSaysSo) {
   const TempDir folder;
   std::mt19937 random(3);
   std::string noise, all_bytes, repeating;
@@ -203,15 +203,18 @@ TEST(Gzip, GivesBackWhatWentInAndIsSmallerWhereTextRepeats) {
                  "\",\"ts\":" + std::to_string(random() % 1'000'000) + "}\n";
   for (const std::string& text :
        {std::string(), std::string("a"), all_bytes, noise, repeating, std::string(100'000, 'z')}) {
-    std::string packed;
-    GzipWriter gzip([&](std::string_view piece) { packed += piece; });
-    for (size_t at = 0; at < text.size(); at += 1009)
-      gzip.write(std::string_view(text).substr(at, 1009));
-    gzip.finish();
-    write_text(folder / "packed.gz", packed);
-    EXPECT_TRUE(testing::gunzip(folder / "packed.gz") == text) << text.size();
+    const auto write_in_pieces = [&](const std::filesystem::path& path) {
+      write_trace_file(path, [&](const Append& out) {
+        for (size_t at = 0; at < text.size(); at += 1009)
+          out(std::string_view(text).substr(at, 1009));
+      });
+    };
+    write_in_pieces(folder / "trace.json.gz");
+    write_in_pieces(folder / "trace.json");
+    EXPECT_TRUE(testing::gunzip(folder / "trace.json.gz") == text) << text.size();
+    EXPECT_TRUE(read_file(folder / "trace.json", int64_t{1} << 30) == text) << text.size();
     if (text == repeating) {
-      EXPECT_LT(packed.size(), text.size() / 3);
+      EXPECT_LT(std::filesystem::file_size(folder / "trace.json.gz"), text.size() / 5);
     }
   }
 }
