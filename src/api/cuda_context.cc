@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <future>
 #include <map>
+#include <memory>
 #include <optional>
-#include <thread>
 
 #include "api/border.h"
 #include "api/context.h"
@@ -24,6 +24,18 @@ CudaOptions options_of(const rl_context_params& params) {
   if (params.uses_stream != 0) options.stream = static_cast<cuda::Stream>(params.stream);
   if (params.cache_dir != nullptr) options.jit.cache_dir = params.cache_dir;
   return options;
+}
+
+// CU_STREAM_PER_THREAD: one handle for as many streams as there are threads.
+bool is_per_thread(cuda::Stream stream) {
+  return reinterpret_cast<uintptr_t>(stream) == 2;
+}
+
+// Tells this thread from all others, and expires with it. Its std::thread::id may be that of a
+// later thread, while the stream of this one still works.
+const std::shared_ptr<const char>& this_thread() {
+  thread_local const auto thread = std::make_shared<const char>();
+  return thread;
 }
 
 // A folder that was asked for and cannot be used is an error; the user's own cache is a help.
@@ -233,7 +245,7 @@ class Cuda : public AttentionDevice {
     }
     try {
       const CurrentContext current(queue_.context());
-      if (took_streams_) cuda::driver().cuCtxSynchronize();
+      if (took_streams_ || is_per_thread(queue_.stream())) cuda::driver().cuCtxSynchronize();
       workspaces_.reset();
       device_.reset();
     } catch (const Error&) {  // the context is lost, and all of it with it
@@ -268,11 +280,13 @@ class Cuda : public AttentionDevice {
     Workspace& own = workspaces_->of_streams[this_stream()];
     if (bytes > own.memory.bytes()) {
       expect_no_capture("the context has no workspace for this call");
-      if (own.is_captured)
-        workspaces_->captured.push_back(std::move(own.memory));
-      else if (own.memory.bytes().count > 0)
+      if (!own.is_captured && own.memory.bytes().count > 0)
         queue_.synchronize();  // the last call that uses it
-      own = {};
+      workspaces_->drop(own);
+      if (is_per_thread(queue_.stream())) {
+        own.thread = this_thread();
+        drop_those_of_ended_threads();
+      }
       own.memory = CudaBuffer(queue_, bytes, "taking a workspace");
     }
     if (!own.is_captured) own.is_captured = queue_.caller_captures();
@@ -281,14 +295,11 @@ class Cuda : public AttentionDevice {
   void synchronize() override { queue_.synchronize(); }
 
  private:
-  // The order in which work is done: a stream, and for CU_STREAM_PER_THREAD, one handle for as many
-  // streams as there are threads, the thread.
-  using StreamOfThread = std::pair<cuda::Stream, std::thread::id>;
+  // The order in which work is done: a stream, and if each thread has its own, the thread.
+  using StreamOfThread = std::pair<cuda::Stream, const char*>;
   StreamOfThread this_stream() const {
-    constexpr uintptr_t kPerThread = 2;
     const cuda::Stream stream = queue_.stream();
-    const bool is_per_thread = reinterpret_cast<uintptr_t>(stream) == kPerThread;
-    return {stream, is_per_thread ? std::this_thread::get_id() : std::thread::id()};
+    return {stream, is_per_thread(stream) ? this_thread().get() : nullptr};
   }
   void expect_no_capture(const char* what) const {
     if (queue_.caller_captures())
@@ -300,12 +311,30 @@ class Cuda : public AttentionDevice {
   CompiledNow compiled_now_;
   struct Workspace {
     CudaBuffer memory;
-    bool is_captured = false;  // a graph of the caller uses it
+    bool is_captured = false;               // a graph of the caller uses it
+    std::weak_ptr<const char> thread = {};  // whose stream it is, if each thread has its own
   };
   struct Workspaces {
     std::map<StreamOfThread, Workspace> of_streams;  // which order the users of each
-    std::vector<CudaBuffer> captured;                // outgrown, but still used by graphs
+    std::vector<CudaBuffer> captured;                // dropped, but still used by graphs
+
+    // Nothing but graphs may use it any more.
+    void drop(Workspace& workspace) {
+      if (workspace.is_captured) captured.push_back(std::move(workspace.memory));
+      workspace = {};
+    }
   };
+  void drop_those_of_ended_threads() {
+    const auto is_of_ended_thread = [](const auto& each) {
+      return each.first.second != nullptr && each.second.thread.expired();
+    };
+    std::map<StreamOfThread, Workspace>& all = workspaces_->of_streams;
+    if (std::ranges::none_of(all, is_of_ended_thread)) return;
+    queue_.check(cuda::driver().cuCtxSynchronize(), "waiting for the streams of ended threads");
+    for (auto& each : all)
+      if (is_of_ended_thread(each)) workspaces_->drop(each.second);
+    std::erase_if(all, is_of_ended_thread);
+  }
   std::unique_ptr<Workspaces> workspaces_ = std::make_unique<Workspaces>();
   std::optional<CurrentContext> current_;  // while a call is under way
   bool took_streams_ = false;

@@ -146,6 +146,42 @@ TEST(Child, DISABLED_ThreadsHaveWorkspacesOfTheirOwn) {
   EXPECT_EQ(taken(2), 1);
 }
 
+// What a thread has queued on its own stream may run on after its end, and the next thread may have
+// the same std::thread::id.
+TEST(Child, DISABLED_WorkspacesOfEndedThreadsAreNotTakenOver) {
+  constexpr int kThreads = 5;
+  const ContextPointer context = gpu_context();
+  GpuProblem problem;
+  problem.backward.uses_stream = 1;
+  problem.backward.stream = reinterpret_cast<void*>(uintptr_t{2});
+  const auto backward = [&] { EXPECT_OK(rl_attention_backward(context.get(), &problem.backward)); };
+  std::thread(backward).join();
+  const Counts before = counts();
+  for (int i = 0; i < kThreads; ++i) std::thread(backward).join();
+  EXPECT_EQ(counts().allocations - before.allocations, kThreads);
+  EXPECT_EQ(counts().frees - before.frees, kThreads) << "they are freed all the same";
+  EXPECT_EQ(counts().context_waits - before.context_waits, kThreads) << "when nothing uses them";
+}
+
+// Destroying a context waits for the streams of all threads.
+TEST(Child, DISABLED_AContextOnPerThreadStreamsWaitsForAll) {
+  const auto waits = [&](uintptr_t stream) {
+    rl_context_params params = {};
+    params.size = sizeof params;
+    params.device = {RL_CUDA, 0};
+    params.uses_stream = 1;
+    params.stream = reinterpret_cast<void*>(stream);
+    params.cache_dir = "off";
+    rl_context* context = nullptr;
+    EXPECT_OK(rl_context_create(&params, &context));
+    const Counts before = counts();
+    rl_context_destroy(context);
+    return counts().context_waits - before.context_waits;
+  };
+  EXPECT_EQ(waits(0x1000), 0);
+  EXPECT_EQ(waits(2), 1);
+}
+
 // Causal attention of so many heads that kernels which draw tiles from a counter would draw them on
 // the stand-in's four multiprocessors.
 struct ManyHeads : GpuProblem {
@@ -313,6 +349,16 @@ TEST(LibraryOnAGpu, KeepsTheWorkspacesOfCapturedCalls) {
 TEST(LibraryOnAGpu, KeepsWorkspacesOfPerThreadStreamsApart) {
   RIDGELINE_NEEDS_NVRTC();
   expect_child_passes("ThreadsHaveWorkspacesOfTheirOwn");
+}
+
+TEST(LibraryOnAGpu, KeepsWorkspacesFromTheThreadsAfterAnEndedOne) {
+  RIDGELINE_NEEDS_NVRTC();
+  expect_child_passes("WorkspacesOfEndedThreadsAreNotTakenOver");
+}
+
+TEST(LibraryOnAGpu, WaitsForTheStreamsOfAllThreadsInTheEnd) {
+  RIDGELINE_NEEDS_NVRTC();
+  expect_child_passes("AContextOnPerThreadStreamsWaitsForAll");
 }
 
 TEST(LibraryOnAGpu, NeedsNoWorkspaceForAMaskUnlessTilesAreDrawn) {

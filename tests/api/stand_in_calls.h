@@ -17,7 +17,7 @@ namespace ridgeline::api_testing {
 constexpr int64_t kLength = 128, kWidth = 64;
 
 struct Counts {
-  long long launches = 0, loads = 0, allocations = 0, frees = 0;
+  long long launches = 0, loads = 0, allocations = 0, frees = 0, context_waits = 0;
 };
 
 template <class Function>

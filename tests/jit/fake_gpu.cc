@@ -146,7 +146,7 @@ thread_local Context current = nullptr;
 thread_local StreamCaptureMode capture_mode = {};
 Stream captured = nullptr;  // by the program that uses the library
 Stream last_stream = nullptr;
-long long launches = 0, loads = 0, allocations = 0, frees = 0;
+long long launches = 0, loads = 0, allocations = 0, frees = 0, context_waits = 0;
 void (*launch_watch)(void** parameters) = nullptr;
 
 }  // namespace
@@ -159,6 +159,7 @@ extern "C" void fake_gpu_counts(long long* counts) {
   counts[1] = loads;
   counts[2] = allocations;
   counts[3] = frees;
+  counts[4] = context_waits;
 }
 extern "C" void* fake_gpu_last_stream() {
   return last_stream;
@@ -219,6 +220,7 @@ FAKE(cuCtxGetCurrent)(Context* context) {
   return *context = current, kSuccess;
 }
 FAKE(cuCtxSynchronize)() {
+  ++context_waits;
   return wait();
 }
 FAKE(cuMemGetInfo_v2)(size_t* free, size_t* total) {
