@@ -107,9 +107,8 @@ int main(void) {
   printf("%s: %s\n", rl_status_name(refused), rl_last_error());
   rl_context_destroy(context);
 
-  return agree("out", out, want_out, COUNT) & agree("log_sum_exp", lse, want_lse, ROWS) &
-                 agree("d_q", d_q, want_d_q, COUNT) & agree("d_k", d_k, want_d_k, COUNT) &
-                 agree("d_v", d_v, want_d_v, COUNT) & (refused == RL_ERROR_INVALID_ARGUMENT)
-             ? 0
-             : 1;
+  const int right = agree("out", out, want_out, COUNT) & agree("log_sum_exp", lse, want_lse, ROWS) &
+                    agree("d_q", d_q, want_d_q, COUNT) & agree("d_k", d_k, want_d_k, COUNT) &
+                    agree("d_v", d_v, want_d_v, COUNT) & (refused == RL_ERROR_INVALID_ARGUMENT);
+  return right ? 0 : 1;
 }
