@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <random>
 
+#include "base/error.h"
 #include "kernels/cuda/attention/flash_tiles.h"
 
 namespace ridgeline::cuda_flash_tiles_test {
@@ -55,6 +56,32 @@ TEST(FlashTiles, FitTheDeviceAndUseWarpgroupsOnlyWhereTheyWork) {
     }
   }
   EXPECT_GT(with_warpgroups, 10);
+}
+
+// For their width, with a mask as without, and whatever the GPU; scratch may be asked for before.
+TEST(FlashTiles, AreRefusedForWiderHeads) {
+  for (const int compute_capability : {80, 90})
+    for (const int mask : {0, 1}) {
+      const FlashShape shape = {
+          .width = kMaxFlashWidth + 1, .queries = 1024, .keys = 1024, .heads = 600, .mask = mask};
+      CudaFacts device;
+      device.compute_capability = compute_capability;
+      device.shared_bytes_per_block = 227 << 10;
+      device.multiprocessors = 132;
+      EXPECT_FALSE(may_draw(shape, device));
+      const auto refuses = [&](const auto& tiles_of) {
+        try {
+          tiles_of();
+          ADD_FAILURE() << "no refusal";
+        } catch (const Error& error) {
+          EXPECT_EQ(error.message(),
+                    "attention heads are 257 wide, and the CUDA flash kernels support up to 256");
+        }
+      };
+      refuses([&] { forward_tiles(shape, device); });
+      refuses([&] { backward_keys_tiles(shape, device, true); });
+      refuses([&] { backward_queries_tiles(shape, device); });
+    }
 }
 
 // Scratch is sized for tensors of known shapes; rows that are not aligned, and multiprocessors that

@@ -182,7 +182,8 @@ bool serves_warpgroups(const FlashShape& shape, const CudaFacts& device) {
   constexpr int64_t kSharedBytes = 227 << 10;  // of every Hopper GPU; the tiles rely on it
   constexpr int kLeastWidth = 32;
   return device.compute_capability == 90 && device.shared_bytes_per_block >= kSharedBytes &&
-         shape.planes() == 0 && shape.aligned && shape.boxed && shape.head_dim() >= kLeastWidth;
+         shape.planes() == 0 && shape.aligned && shape.boxed && shape.head_dim() >= kLeastWidth &&
+         shape.width <= kMaxFlashWidth;
 }
 
 // With heads of 64, large tiles leave much idle at both ends of a tile, and with a mask along the
