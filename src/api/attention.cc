@@ -137,7 +137,7 @@ struct rl_attention_call {
   std::shared_ptr<ridgeline::PreparedCalls::Entry> entry;  // for addresses of these remainders
   std::array<uint8_t, RL_MOST_TENSORS> remainders;
   std::array<ridgeline::ClaimedTensor*, RL_MOST_TENSORS> tensors;  // in the order of the addresses
-  size_t tensor_count;
+  size_t tensor_count = 0;  // read by runs before their turns
 };
 
 namespace ridgeline {
@@ -149,13 +149,16 @@ void list_tensors(rl_attention_call& call) {
   const std::span<ClaimedTensor> in = call.request.inputs.span(), out = call.request.outputs.span();
   const size_t fixed = call.request.op == Op::attention ? 3 : 6;
   const size_t results = call.request.op == Op::attention ? out.size() : 3;
-  call.tensor_count = 0;
   for (std::span<ClaimedTensor> part :
        {in.first(fixed), out.first(results), in.subspan(fixed), out.subspan(results)})
-    for (ClaimedTensor& tensor : part) {
-      call.remainders[call.tensor_count] = static_cast<uint8_t>(remainder_of(tensor));
-      call.tensors[call.tensor_count++] = &tensor;
-    }
+    for (ClaimedTensor& tensor : part) call.tensors[call.tensor_count++] = &tensor;
+}
+
+// Keeps what the call is prepared for.
+void keep(rl_attention_call& call, std::shared_ptr<Entry> entry) {
+  call.entry = std::move(entry);
+  for (size_t i = 0; i < call.tensor_count; ++i)
+    call.remainders[i] = static_cast<uint8_t>(remainder_of(*call.tensors[i]));
 }
 
 template <class Params>
@@ -171,8 +174,8 @@ rl_status prepare(rl_context* given_context, const Params* given,
     made->request = read_request(params, {.device = context.device, .needs_data = false});
     made->uses_stream = params.uses_stream != 0;
     ContextTurn turn(context, stream_of(params));
-    made->entry = find_ready(turn, made->request);
     list_tensors(*made);
+    keep(*made, find_ready(turn, made->request));
     *call = made.release();
   });
 }
@@ -217,8 +220,7 @@ rl_status run_again(const rl_attention_run* run) noexcept {
     if (!same) {
       const std::shared_ptr<Entry> entry = find_ready(turn, call.request);
       move_all();  // another thread may have run the call meanwhile
-      call.entry = entry;
-      list_tensors(call);
+      keep(call, entry);
     }
     start(*call.context, call.request, *call.entry, {run->workspace, run->workspace_bytes});
   });

@@ -116,6 +116,25 @@ TEST(LibraryPreparedCalls, ServeTwoThreads) {
   other.join();
 }
 
+// Runs of one thread prepare the call again while the other's begin.
+TEST(LibraryPreparedCalls, ServeTwoThreadsAtAddressesOfOtherRemainders) {
+  const ContextPointer context = cpu_context(1);
+  Problem problem({.queries = 1, .keys = 1, .head_dim = 1});
+  const CallPointer call = prepared(context.get(), problem.forward);
+  const auto work = [&] {
+    float out[2] = {}, log_sum_exp = 0;
+    rl_attention_run run = forward_run(call, problem);
+    run.data[4] = &log_sum_exp;
+    for (int i = 0; i < 100; ++i) {
+      run.data[3] = &out[i % 2];
+      EXPECT_EQ(rl_attention_call_run(&run), RL_OK) << rl_last_error();
+    }
+  };
+  std::thread other(work);
+  work();
+  other.join();
+}
+
 TEST(LibraryPreparedCalls, NameWhatIsWrong) {
   const ContextPointer context = cpu_context(1);
   Problem problem(kConfig);
