@@ -32,6 +32,16 @@ class Options:
         self.deterministic, self.program = deterministic, program
 
 
+class _Handle(int):
+    """The address of a prepared call, destroyed with its last reference: who runs a call holds its handle, while the call
+    may be dropped."""
+
+    __slots__ = ()
+
+    def __del__(self, destroy=lib.rl_attention_call_destroy):
+        destroy(self)
+
+
 class Call:
     """A forward or a backward on tensors of given layouts: (shape, strides, dtype), or None for the gradient of an
     operand that is not needed. Layouts are in the order of the C interface, followed by operands and their gradients;
@@ -41,7 +51,6 @@ class Call:
     __slots__ = ("handle", "pack", "size", "workspace_bytes")
 
     def __init__(self, device, context, layouts, options, addresses, backward=False, operands=0, stream=0):
-        self.handle = None
         names = _library.BACKWARD_TENSORS if backward else _library.FORWARD_TENSORS
         params = _library.BackwardParams() if backward else _library.ForwardParams()
         params.size = ctypes.sizeof(params)
@@ -65,7 +74,7 @@ class Call:
             status = ask(context, ctypes.addressof(params), ctypes.addressof(result))
             if status:
                 _library.fail(status)
-        self.handle, self.workspace_bytes = handle.value, needed.value
+        self.handle, self.workspace_bytes = _Handle(handle.value), needed.value
         run = struct.Struct(f"{_RUN_FIELDS + len(addresses)}N")
         self.pack, self.size = run.pack, run.size
 
@@ -74,9 +83,6 @@ class Call:
         status = start(self.pack(self.size, self.handle, stream, 0, 0, *addresses))
         if status:
             _library.fail(status)
-
-    def __del__(self, destroy=lib.rl_attention_call_destroy):
-        destroy(self.handle)
 
 
 _RUN_FIELDS = 5  # of rl_attention_run before its addresses: size, call, stream, workspace, workspace_bytes

@@ -1,5 +1,6 @@
 """attention() on PyTorch tensors: values and gradients, memory, modes of autograd, autocast, streams."""
 
+import gc
 import os
 import threading
 
@@ -129,6 +130,24 @@ def test_calls_of_many_layouts_are_forgotten_one_day():
         kept.add(i, object())
     assert len(kept) <= _calls.MOST_KEPT
     assert kept.get(i) is not None
+
+
+def test_a_run_goes_on_when_its_plan_is_dropped():
+    """As by another thread that meets too many shapes."""
+    from ridgeline import _calls
+    from ridgeline.torch import _kernels
+
+    q, k, v = inputs(1, 1, 50, 24, grad=False)
+    run = _kernels.plan(q, k, v, 0.0, 0, 0, False).run
+    out, lse = run(q, k, v)
+    backward = _kernels.Gradient(q, k, v, out, lse, out, _calls.Options()).run
+    first = backward(q, k, v, out, lse, out)
+    _kernels._plans.clear()
+    gc.collect()
+    for length in range(1, 20):  # takes over memory that was freed
+        _kernels.plan(q, k[:, :, :length], v[:, :, :length], 0.0, 0, 0, False)
+    assert torch.equal(run(q, k, v)[0], out)
+    assert all(torch.equal(a, b) for a, b in zip(backward(q, k, v, out, lse, out), first))
 
 
 def test_a_call_is_prepared_once_for_each_layout_and_addresses_may_be_anywhere():
