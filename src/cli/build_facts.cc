@@ -1,18 +1,16 @@
 #include "cli/build_facts.h"
 
-#include <fmt/format.h>
-
 #include "git_commit.h"
 #include "studies/device_facts.h"
 
 namespace ridgeline {
 
 BuildFacts build_facts() {
-  return {.version = RIDGELINE_VERSION,
-          .compiler = fmt::format("g++ {}", __VERSION__),
-          .build_type = RIDGELINE_BUILD_TYPE,
-          .flags = RIDGELINE_BUILD_FLAGS,
-          .git_commit = RIDGELINE_GIT_COMMIT};
+  BuildFacts facts = version_and_compiler();
+  facts.build_type = RIDGELINE_BUILD_TYPE;
+  facts.flags = RIDGELINE_BUILD_FLAGS;
+  facts.git_commit = RIDGELINE_GIT_COMMIT;
+  return facts;
 }
 
 Record blank_record(const Device& device) {

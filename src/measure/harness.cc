@@ -70,8 +70,7 @@ class Row {
     for (const auto& [name, size] : callable.sizes) record_.workload[name] = size;
     if (callable.cold_cache) record_.settings["mode"] = "cold";
     record_.machine = collect_machine_facts();
-    record_.build.version = RIDGELINE_VERSION;
-    record_.build.compiler = fmt::format("g++ {}", __VERSION__);
+    record_.build = version_and_compiler();
     record_.run = options.run;
     if (callable.flops > 0 || callable.bytes > 0)
       record_.cost = CostFacts{

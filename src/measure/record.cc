@@ -40,6 +40,19 @@ const Series* Record::find_series(std::string_view name) const {
   return nullptr;
 }
 
+BuildFacts version_and_compiler() {
+#ifdef __clang__
+  const std::string compiler = __VERSION__;  // "Debian Clang 14.0.6"
+#else
+  const std::string compiler = "g++ " __VERSION__;
+#endif
+  return {.version = RIDGELINE_VERSION,
+          .compiler = compiler,
+          .build_type = {},
+          .flags = {},
+          .git_commit = {}};
+}
+
 Record::Record() = default;
 Record::Record(const Record& other) = default;
 Record::Record(Record&& other) noexcept = default;

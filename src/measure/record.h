@@ -105,6 +105,7 @@ struct BuildFacts {
 
   bool operator==(const BuildFacts&) const = default;
 };
+BuildFacts version_and_compiler();  // of this library; the rest is known where a program is built
 
 struct Record {
   // Defined in record.cc, so that users do not compile copies and destructors of all members.
