@@ -67,11 +67,39 @@ def test_only_what_needs_gradients_gets_them():
     assert not detached.requires_grad
 
 
-def test_a_second_derivative_is_refused():
+CALLS = {
+    "plain": lambda q, k, v: ridgeline.attention(q, k, v),
+    "rows": lambda q, k, v: ridgeline.attention(q, k, v, return_lse=True)[0],
+    "op": lambda q, k, v: ridgeline.attention(q, torch._neg_view(k), v),
+    "course": lambda q, k, v: ridgeline.torch.FlashAttention.apply(q[0], k[0], v[0]),
+    "score": lambda q, k, v: ridgeline.attention(q, k, v, score=lambda s, b, h, i, j: 2 * s),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_second_derivative_is_refused(call):
     q, k, v = inputs(1, 1, 4, 8)
-    (gradient,) = torch.autograd.grad(ridgeline.attention(q, k, v).sum(), q, create_graph=True)
-    with pytest.raises(RuntimeError, match="once_differentiable|does not require grad"):
-        torch.autograd.grad(gradient.sum(), q)
+    out = CALLS[call](q, k, v)
+    (gradient,) = torch.autograd.grad(out.sum(), q, create_graph=True)
+    with pytest.raises(ridgeline.Unsupported, match="gradients of gradients"):
+        (out.sum() + gradient.square().sum()).backward()
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_tangent_of_forward_mode_is_refused(call):
+    from torch.autograd import forward_ad
+
+    if call == "course":
+        pytest.skip("torch.autograd.Function refuses it")
+    q, k, v = inputs(1, 1, 4, 8, grad=False)
+    with forward_ad.dual_level():
+        expected = CALLS[call](q, k, v)
+        with pytest.raises(ridgeline.Unsupported, match="forward-mode"):
+            CALLS[call](forward_ad.make_dual(q, torch.ones_like(q)), k, v)
+        table = forward_ad.make_dual(torch.rand(1), torch.ones(1))
+        with pytest.raises(ridgeline.Unsupported, match="forward-mode"):
+            ridgeline.attention(q, k, v, score=lambda s, b, h, i, j: s * table[h])
+    assert torch.equal(expected, CALLS[call](q, k, v))
 
 
 def test_inputs_that_are_changed_before_the_backward_are_noticed():

@@ -75,6 +75,19 @@ else:
         assert len(texts) == 2 and "attn_mask" in texts[0] and "float64" in texts[1]
 
     @ways
+    def test_transforms_run_on_pytorchs_kernels(replace, calls):
+        if not hasattr(torch, "func") or not hasattr(torch.library, "register_autograd"):
+            pytest.skip("PyTorch older than 2.4")
+        q, k, v = (x.detach() for x in inputs())
+
+        def gradient():
+            return torch.func.grad(lambda q: F.scaled_dot_product_attention(q, k, v).sum())(q)
+
+        expected = gradient()
+        with ridgeline.torch.activate(replace=replace):
+            assert errors(gradient(), expected) < 1e-5
+
+    @ways
     def test_a_compiled_model_takes_it_without_a_break(replace, calls):
         if not hasattr(torch, "compile") or not hasattr(torch.library, "register_autograd"):
             pytest.skip("PyTorch older than 2.4")

@@ -1,12 +1,14 @@
 """attention() on PyTorch tensors: an autograd.Function in eager mode, an op with a fake kernel for torch.compile."""
 
 import torch
+from torch.autograd import forward_ad
 
 from .._options import check_shapes, read_causal, read_scale, read_window
 from ..errors import Unsupported
 from . import _kernels
 
 _HAS_OPS = hasattr(torch.library, "register_autograd")  # PyTorch 2.4
+_NO_SECOND_GRADIENTS = "gradients of gradients are not served: use plain formulas, or sdpa_kernel(SDPBackend.MATH) of PyTorch"
 
 
 class _Attention(torch.autograd.Function):
@@ -21,14 +23,30 @@ class _Attention(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, d_out):
-        if torch.is_grad_enabled():
-            return _backward_once(ctx, d_out)
-        return *_kernels.gradients(ctx.plan, d_out, *ctx.saved_tensors), None
+        saved = ctx.saved_tensors
+        if _grad_enabled():
+            return *differentiated_once(lambda: _kernels.gradients(ctx.plan, d_out, *saved), d_out, *saved), None
+        return *_kernels.gradients(ctx.plan, d_out, *saved), None
 
 
-@torch.autograd.function.once_differentiable  # takes a few microseconds: used only with create_graph
-def _backward_once(ctx, d_out):
-    return *_kernels.gradients(ctx.plan, d_out, *ctx.saved_tensors), None
+class _Once(torch.autograd.Function):
+    """Passes on gradients that depend on `sources`, and refuses to differentiate them again."""
+
+    @staticmethod
+    def forward(ctx, source_count, *tensors):
+        return tuple(x if x is None else x.view_as(x) for x in tensors[source_count:])
+
+    @staticmethod
+    def backward(ctx, *_):
+        raise Unsupported(_NO_SECOND_GRADIENTS)
+
+
+def differentiated_once(gradients, *sources):
+    """Returns gradients() for a backward with create_graph. PyTorch's once_differentiable would take results for constants
+    if only saved tensors need gradients, and second derivatives would be silently zero."""
+    with torch.no_grad():
+        made = gradients()
+    return _Once.apply(len(sources), *sources, *made)
 
 
 class _AttentionAndRows(torch.autograd.Function):
@@ -102,7 +120,11 @@ def _define_ops():
         made = torch.ops.ridgeline.attention_backward(d_out, *ctx.saved_tensors, *ctx.options)
         return (*made, None, None, None, None)
 
+    def refuse(ctx, *_):
+        raise Unsupported(_NO_SECOND_GRADIENTS)
+
     torch.library.register_autograd("ridgeline::attention", gradients, setup_context=keep, lib=library)
+    torch.library.register_autograd("ridgeline::attention_backward", refuse, lib=library)
     return library
 
 
@@ -172,8 +194,25 @@ def _plan(q, k, v, scale, causal, window, deterministic, enable_gqa):
 
 def is_watched(q, k, v):
     """Whether a call is not plain: under a compiler, mode or transform, or with subclasses or negated views."""
-    return (_compiling() or _modes() or _transforms() or type(q) not in _PLAIN or type(k) not in _PLAIN or
-            type(v) not in _PLAIN or q.is_neg() or k.is_neg() or v.is_neg())  # fmt: skip
+    return (_compiling() or _modes() or _transforms() or forward_ad._current_level >= 0 or type(q) not in _PLAIN or
+            type(k) not in _PLAIN or type(v) not in _PLAIN or q.is_neg() or k.is_neg() or v.is_neg())  # fmt: skip
+
+
+def transform_of(*tensors):
+    """Returns the name of a transform that our kernels do not have, of a call that is not plain; else None."""
+    if _compiling():
+        return None
+    if _transforms():
+        return "transforms of torch.func (grad, vmap, ...)"
+    if forward_ad._current_level >= 0 and any(forward_ad.unpack_dual(x).tangent is not None for x in tensors):
+        return "forward-mode differentiation"
+    return None
+
+
+def refuse_transforms(*tensors):
+    transform = transform_of(*tensors)
+    if transform is not None:
+        raise Unsupported(f"no support for {transform}: use torch.autograd.grad() or backward()")
 
 
 def run(plan, q, k, v, return_lse=False):
@@ -194,8 +233,7 @@ def _by_op(q, k, v, scale, causal, window, deterministic, enable_gqa, return_lse
     """Runs a call that is not plain as an op, which PyTorch's dispatcher shows to compilers and modes."""
     if not (isinstance(q, torch.Tensor) and isinstance(k, torch.Tensor) and isinstance(v, torch.Tensor)):
         _kernels.check_tensors((("q", q), ("k", k), ("v", v)))
-    if not _compiling() and _transforms():
-        raise Unsupported("transforms of torch.func (grad, vmap, ...) are not served: use torch.autograd")
+    refuse_transforms(q, k, v)
     q, k, v = cast(q, k, v)
     if score is not None:
         out, lse = _score().scored_outside(score, q, k, v, scale, causal, window, deterministic, enable_gqa)

@@ -3,13 +3,14 @@
 import types
 
 import torch
+from torch.autograd import forward_ad
 
 from .._calls import Kept, Options
 from .._operands import Diagonals, lay
 from .._options import check_shapes
 from .._trace import sizes_of, trace
 from ..score import Expression, _foreign
-from . import _kernels
+from . import _attention, _kernels
 
 
 class _Tracing(torch.overrides.TorchFunctionMode):
@@ -111,7 +112,9 @@ class _ScoredAttention(torch.autograd.Function):
     def backward(ctx, d_out, _):
         if d_out is None:
             return (None,) * len(ctx.needs_input_grad)
-        return (_gradients_once if torch.is_grad_enabled() else _gradients)(ctx, d_out)
+        if torch.is_grad_enabled():
+            return _attention.differentiated_once(lambda: _gradients(ctx, d_out), d_out, *ctx.saved_tensors)
+        return _gradients(ctx, d_out)
 
 
 def _gradients(ctx, d_out):
@@ -120,9 +123,6 @@ def _gradients(ctx, d_out):
     d_q, d_k, d_v, *sums = _kernels.gradients(ctx.plan, d_out, q, k, v, out, lse, laid, ctx.needs_input_grad[5:])
     sums = [x.gradient(d) if type(x) is Diagonals and d is not None else d for x, d in zip(laid, sums)]
     return None, None, d_q, d_k, d_v, *sums
-
-
-_gradients_once = torch.autograd.function.once_differentiable(_gradients)
 
 
 _apply = super(torch.autograd.Function, _ScoredAttention).apply  # see _attention.py
@@ -152,9 +152,11 @@ def scored(score, q, k, v, scale, causal, window, deterministic, enable_gqa):
     laid = [lay(tensor, index, sizes, q) for tensor, index in recipes]
     for i, x in enumerate(laid):
         _kernels.check_operand(x, f"tensor {i} of the score function", q.device)
+    tensors = [x.tensor if type(x) is Diagonals else x for x in laid]
+    if forward_ad._current_level >= 0:
+        _attention.refuse_transforms(*tensors)
     plan = _kernels.scored_plan(q, k, v, Options(scale, traced.causal, traced.window, deterministic, traced.program), laid)
     if torch.is_grad_enabled():
-        tensors = [x.tensor if type(x) is Diagonals else x for x in laid]
         if any(x.requires_grad for x in (q, k, v, *tensors)):
             return _apply(plan, laid, q, k, v, *tensors)
     return plan.run(q, k, v, laid)

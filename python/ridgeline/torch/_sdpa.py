@@ -70,7 +70,7 @@ def _serve(q, k, v, attn_mask, dropout_p, is_causal, scale=None, enable_gqa=Fals
         return ", ".join(sorted(others))
     if _attention.is_watched(q, k, v):
         refuse = _why_not if enable_gqa else _why_not_alone
-        return (_why_not_options(attn_mask, dropout_p, scale) or refuse(q, k, v) or
+        return (_why_not_options(attn_mask, dropout_p, scale) or _attention.transform_of(q, k, v) or refuse(q, k, v) or
                 _attention.attention(q, k, v, causal=is_causal, scale=scale, enable_gqa=enable_gqa))  # fmt: skip
     if _attention.any_autocast():
         q, k, v = _attention.cast(q, k, v)
