@@ -75,6 +75,14 @@ else:
         assert len(texts) == 2 and "attn_mask" in texts[0] and "float64" in texts[1]
 
     @ways
+    def test_who_disables_flash_attention_gets_pytorchs_kernels_and_second_derivatives(replace, calls):
+        q, k, v = inputs()
+        with ridgeline.torch.activate(replace=replace), torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+            (gradient,) = torch.autograd.grad(F.scaled_dot_product_attention(q, k, v).sum(), q, create_graph=True)
+            (second,) = torch.autograd.grad(gradient.square().sum(), q)
+        assert not calls and second.abs().max() > 0
+
+    @ways
     def test_transforms_run_on_pytorchs_kernels(replace, calls):
         if not hasattr(torch, "func") or not hasattr(torch.library, "register_autograd"):
             pytest.skip("PyTorch older than 2.4")

@@ -10,6 +10,7 @@ from . import _attention, _kernels
 
 _NAME = "RIDGELINE"
 WIDEST_HEAD = 256
+_flash_enabled = getattr(torch.backends.cuda, "flash_sdp_enabled", None)  # PyTorch's flag of all devices
 
 
 def _why_not(q, k, v):
@@ -68,6 +69,8 @@ def _serve(q, k, v, attn_mask, dropout_p, is_causal, scale=None, enable_gqa=Fals
     """Returns the output, or the reason why the call is not supported."""
     if others:
         return ", ".join(sorted(others))
+    if not (_attention._compiling() or _flash_enabled()):
+        return "flash attention disabled, as by sdpa_kernel()"
     if _attention.is_watched(q, k, v):
         refuse = _why_not if enable_gqa else _why_not_alone
         return (_why_not_options(attn_mask, dropout_p, scale) or _attention.transform_of(q, k, v) or refuse(q, k, v) or
