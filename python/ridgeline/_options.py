@@ -5,6 +5,7 @@ import operator
 
 from .errors import InvalidArgument, Unsupported, WrongType
 
+MOST_KEYS = 2**62 - 1  # of a window: ctypes would truncate larger numbers silently
 CAUSAL = {False: 0, True: 1, "top_left": 1, "bottom_right": 2}
 
 
@@ -24,7 +25,7 @@ def read_window(window):
         window = operator.index(window)
     except TypeError:
         raise WrongType(f"window is {window!r}: use a number of keys, or None") from None
-    if not 0 <= window < 2**62:  # ctypes would truncate larger numbers silently
+    if not 0 <= window <= MOST_KEYS:
         raise InvalidArgument(f"window is {window}: use a number of keys, or None for no window")
     return window
 

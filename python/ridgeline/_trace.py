@@ -7,6 +7,7 @@ import threading
 from . import _library
 from ._calls import Options, strided
 from ._operands import Operands, lay
+from ._options import MOST_KEYS
 from .errors import InvalidArgument, WrongType
 from .score import (
     _BINARY,
@@ -116,7 +117,7 @@ def _window_of(x):
     if distance.op != _BINARY["subtract"] or not (_is(distance.inputs[0], 2) and _is(distance.inputs[1], 3)):
         return None
     keys += x.op == _COMPARE["less_equal"]
-    return int(keys) if keys == int(keys) and keys >= 1 else None
+    return int(keys) if 1 <= keys <= MOST_KEYS and keys == int(keys) else None  # wider ones hide nothing
 
 
 _programs = {}

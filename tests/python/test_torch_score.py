@@ -240,6 +240,8 @@ def test_a_causal_mask_and_a_window_are_taken_out_so_that_tiles_are_skipped():
         (lambda s, b, h, i, j: where(i >= j, s, -math.inf), 1, 0),
         (lambda s, b, h, i, j: where((j <= i) & (i - j < 9), s * 2, -math.inf), 1, 9),
         (lambda s, b, h, i, j: where((i - j <= 8) & (j <= i) & (h > 0), s, -math.inf), 1, 9),
+        (lambda s, b, h, i, j: where((i >= j) & (i - j < math.inf), s, -math.inf), 1, 0),
+        (lambda s, b, h, i, j: where((i >= j) & (i - j < 2**63), s, -math.inf), 1, 0),
         (lambda s, b, h, i, j: where(i - j < 9, s, -math.inf), 0, 0),
         (lambda s, b, h, i, j: where(i > j, s, -math.inf), 0, 0),
         (lambda s, b, h, i, j: where(i >= j, s, 0), 0, 0),
@@ -248,6 +250,8 @@ def test_a_causal_mask_and_a_window_are_taken_out_so_that_tiles_are_skipped():
         assert (traced.causal, traced.window) == (causal, window)
     seen = (AT >= TO) & (AT - TO < 9)
     close(lambda s, b, h, i, j: where((j <= i) & (i - j < 9), s * 2, -math.inf), lambda s: (s * 2).masked_fill(~seen, -math.inf))
+    for wide in (math.inf, 1e30):
+        close(lambda s, b, h, i, j, n=wide: where((i >= j) & (i - j < n), s, -math.inf), lambda s: s.masked_fill(AT < TO, -math.inf))
 
 
 def test_a_query_whose_keys_are_all_hidden_gets_zeros():
