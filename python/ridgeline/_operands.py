@@ -2,6 +2,7 @@
 along broadcast axes."""
 
 import builtins
+import contextlib
 import sys
 
 from ._arrays import namespace
@@ -234,19 +235,19 @@ def _places(index, shape, sizes, like):
     key = (tuple(_key(x) for x in index), shape, sizes, str(getattr(like, "device", "cpu")), type(like).__module__)
     found = _known_places.get(key)
     if found is None:
-        found = []
-        for x, size in zip(index, shape):
-            at = _evaluate(x, sizes, like)
-            if int(at.min()) < -size or int(at.max()) >= size:
-                raise InvalidArgument(
-                    f"a table of shape {shape} is read at {int(at.min())} to {int(at.max())} of an axis of {size}"
-                )
-            found.append(at)
-        found = tuple(found)
+        with sys.modules["torch"].inference_mode(False) if _on_torch(like) else contextlib.nullcontext():  # autograd saves them
+            found = tuple(_place(x, size, shape, sizes, like) for x, size in zip(index, shape))
         if len(_known_places) >= _MOST_PLACES:
             _known_places.clear()
         _known_places[key] = found
     return found
+
+
+def _place(x, size, shape, sizes, like):
+    at = _evaluate(x, sizes, like)
+    if int(at.min()) < -size or int(at.max()) >= size:
+        raise InvalidArgument(f"a table of shape {shape} is read at {int(at.min())} to {int(at.max())} of an axis of {size}")
+    return at
 
 
 def _key(x):

@@ -140,6 +140,20 @@ def test_tables_are_read_along_diagonals_from_either_side_and_from_the_end():
         close(lambda s, b, h, i, j: s + table[h, i - j + 2 * n], lambda s: s)
 
 
+def test_a_computed_index_that_was_first_used_in_inference_mode_has_gradients_later():
+    q, k, v = small()
+    table = torch.rand(HEADS, LENGTH * LENGTH, requires_grad=True)
+
+    def score(s, b, h, i, j):
+        return s + table[h, i * j]
+
+    with torch.inference_mode():
+        first = ridgeline.attention(q, k, v, score=score)
+    out = ridgeline.attention(q, k, v, score=score)
+    out.square().sum().backward()
+    assert torch.equal(out, first) and table.grad.abs().max() > 0
+
+
 def test_tables_are_read_at_the_larger_the_smaller_and_the_chosen_of_two_positions():
     table = torch.randn(HEADS, LENGTH)
     close(lambda s, b, h, i, j: s + table[h, maximum(i - j, 0)], lambda s: s + table[:, (AT - TO).clamp(0)])
