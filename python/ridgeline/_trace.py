@@ -18,6 +18,7 @@ from .score import (
     _POSITION,
     _SCORE,
     _WHERE,
+    TABLES,
     Expression,
     _expression,
     apply,
@@ -165,7 +166,10 @@ def trace(score, causal=0, window=0):
     if not callable(score):
         raise WrongType(f"score is {score!r}: pass a function of s, b, h, i and j")
     positions = [Expression(_POSITION, (), axis, False, True) for axis in range(4)]
-    result = _expression(score(Expression(_SCORE), *positions))
+    try:
+        result = _expression(score(Expression(_SCORE), *positions))
+    except IndexError as problem:  # numpy's, which knows no index but its own
+        raise InvalidArgument(f"the score function read an array at a score or position: {problem}. {TABLES.capitalize()}") from problem
     if result.condition:
         raise InvalidArgument("the score function gives a condition: use where(condition, s, -math.inf)")
     operands, mask = Operands(), Options(causal=causal, window=window)

@@ -36,6 +36,9 @@ _REFLECTED = {"radd": "add", "rsub": "subtract", "rmul": "multiply", "rtruediv":
               "rfloordiv": "floor_divide", "rmod": "remainder", "rand": "and", "ror": "or"}  # fmt: skip
 
 
+TABLES = "read a list at it as torch.tensor(list)[h], a numpy array as ridgeline.score.operand(array)[h]"
+
+
 class Expression:
     """A number or a condition for every score. `positions` is true if it reads only b, h, i, j and constants."""
 
@@ -53,7 +56,10 @@ class Expression:
         )
 
     def __index__(self):
-        raise InvalidArgument("numpy's arrays are read at positions through ridgeline.score.operand(table)[h]")
+        raise InvalidArgument(f"a score or position has no value yet: {TABLES}")
+
+    def __float__(self):
+        raise InvalidArgument("a score or position has no value yet: use functions of torch, numpy or ridgeline.score, not of math")
 
     def __iter__(self):
         raise InvalidArgument("a score or position is a single number and cannot be iterated over")
@@ -75,6 +81,8 @@ class Expression:
 
 def _foreign(name, args, kwargs):
     """Handles a function of torch or numpy that was called with an expression."""
+    if name in ("clamp", "clip"):
+        return clamp(*args, **kwargs or {})
     if kwargs:
         raise Unsupported(f"score functions take no {', '.join(kwargs)} in {name}()")
     name = name.strip("_")
@@ -89,8 +97,6 @@ def apply(name, *args):
     name = _ALIASES.get(name, name)
     if name == "where" and len(args) == 3:
         return where(*args)
-    if name == "clamp" and len(args) == 3:
-        return minimum(maximum(args[0], args[1]), args[2])
     if name == "square" and len(args) == 1:
         return apply("multiply", args[0], args[0])
     if name == "relu" and len(args) == 1:
@@ -140,6 +146,12 @@ def where(condition, x, y):
     return Expression(_WHERE, (condition, x, y), None, x.condition, positions)
 
 
+def clamp(x, min=None, max=None):
+    """Returns x, but at least `min` and at most `max`."""
+    x = x if min is None else maximum(x, min)
+    return x if max is None else minimum(x, max)
+
+
 def _function(name):
     def function(*args):
         return apply(name, *args)
@@ -187,6 +199,12 @@ def _on_torch(x):
     return torch is not None and isinstance(x, torch.Tensor)
 
 
+def _python_number(x):
+    """Returns numpy's scalars, which also look like arrays, as Python's."""
+    numpy = sys.modules.get("numpy")
+    return x.item() if numpy is not None and isinstance(x, numpy.generic) else x
+
+
 def _is_tensor(x):
     return hasattr(x, "shape") and hasattr(x, "dtype") and hasattr(x, "__getitem__")
 
@@ -196,6 +214,7 @@ def _expression(x):
         return x
     if isinstance(x, Operand):
         x = x.tensor
+    x = _python_number(x)
     if _is_tensor(x):
         return Expression(_OPERAND, (), (x, None), _is_bool(x))
     if isinstance(x, bool):

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from support import DEVICES, DTYPES, assert_within_twice, plain, rounded_output, visible
@@ -243,8 +244,22 @@ def test_operators_mean_what_they_mean_on_tensors():
         s, AT * 0.01))  # fmt: skip
     close(lambda s, b, h, i, j: where(~(i < j) | (h == 1), s, 1 - s), lambda s: torch.where(
         ~(AT < TO) | (torch.arange(HEADS)[:, None, None] == 1), s, 1 - s))  # fmt: skip
+    close(lambda s, b, h, i, j: torch.clamp(s, min=-1) + torch.clamp(s, max=1), lambda s: s.clamp(min=-1) + s.clamp(max=1))
+    close(lambda s, b, h, i, j: ridgeline.score.clamp(s, -1, 1) * np.float32(0.5), lambda s: s.clamp(-1, 1) * 0.5)
+    close(lambda s, b, h, i, j: where(i - j < np.int64(5), np.clip(s, -1, 1), s), lambda s: torch.where(
+        AT - TO < 5, s.clamp(-1, 1), s))  # fmt: skip
     close(lambda s, b, h, i, j: torch.exp(-torch.sigmoid(s)) + torch.sin(j), lambda s: torch.exp(-torch.sigmoid(s)) + torch.sin(
         TO))  # fmt: skip
+
+
+@pytest.mark.parametrize("score", [
+    lambda s, b, h, i, j: s * [1.0, 2.0][h],
+    lambda s, b, h, i, j: s * np.ones(2, "float32")[h],
+    lambda s, b, h, i, j: s + math.sqrt(j),
+])  # fmt: skip
+def test_what_reads_a_value_says_what_to_write_instead(score):
+    with pytest.raises(ridgeline.InvalidArgument, match="ridgeline.score"):
+        close(score, None)
 
 
 def test_a_causal_mask_and_a_window_are_taken_out_so_that_tiles_are_skipped():
