@@ -99,6 +99,8 @@ def apply(name, *args):
         return where(*args)
     if name == "square" and len(args) == 1:
         return apply("multiply", args[0], args[0])
+    if name == "exp2" and len(args) == 1:
+        return exp(apply("multiply", args[0], math.log(2)))
     if name == "relu" and len(args) == 1:
         return maximum(args[0], 0)
     if name == "pow" and len(args) == 2 and args[1] == 2:
@@ -160,10 +162,11 @@ def _function(name):
     return function
 
 
-exp, log, sqrt, rsqrt, sin, cos, tanh, sigmoid, abs, maximum, minimum = (
-    _function(name)
-    for name in ("exp", "log", "sqrt", "rsqrt", "sin", "cos", "tanh", "sigmoid", "abs", "maximum", "minimum")
-)
+_NAMES = ("exp", "exp2", "log", "sqrt", "rsqrt", "sin", "cos", "tanh", "sigmoid", "abs", "maximum", "minimum")
+exp, exp2, log, sqrt, rsqrt, sin, cos, tanh, sigmoid, abs, maximum, minimum = map(_function, _NAMES)
+for _name in _NAMES:
+    setattr(Expression, _name, _operator(_name))  # s.tanh(), as on tensors
+Expression.clamp = clamp
 
 
 class Operand:

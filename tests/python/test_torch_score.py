@@ -115,6 +115,16 @@ def close(score, formula, **options):
 AT, TO = torch.arange(LENGTH)[:, None], torch.arange(LENGTH)[None, :]
 
 
+def test_functions_written_for_flex_attention_are_taken_as_they_are():
+    def alibi(score, batch, head, query, key):
+        return score + torch.exp2(-((head + 1) * 8.0 / HEADS)) * (key - query)
+
+    slopes = torch.exp2(-(torch.arange(HEADS)[:, None, None] + 1) * 8.0 / HEADS)
+    close(alibi, lambda s: s + slopes * (TO - AT))
+    close(lambda s, b, h, i, j: (s / 20).tanh() * 20 - (i - j).abs().clamp(max=9), lambda s: (s / 20).tanh() * 20 - (
+        AT - TO).abs().clamp(max=9))  # fmt: skip
+
+
 def test_positions_are_divided():
     close(lambda s, b, h, i, j: where(i // 8 == j // 8, s, -math.inf), lambda s: s.masked_fill(AT // 8 != TO // 8, -math.inf))
     close(lambda s, b, h, i, j: s + (i + 2 * j) % 5, lambda s: s + (AT + 2 * TO) % 5)
