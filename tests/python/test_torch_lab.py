@@ -3,6 +3,8 @@
 import math
 import os
 import struct
+import subprocess
+import sys
 import types
 
 import pytest
@@ -152,6 +154,22 @@ def test_files_have_the_rights_of_other_files(folder):
     with pytest.raises(KeyError):
         _safetensors.write(file, {"x": torch.zeros(1, dtype=torch.complex64)})
     assert os.listdir(folder) == ["new.safetensors"]
+
+
+@pytest.mark.parametrize("attention", ["ridgeline", "sdpa", "plain"])
+def test_models_and_their_layers_are_pickled_for_other_processes(folder, attention):
+    if attention == "sdpa" and not hasattr(torch.nn.functional, "scaled_dot_product_attention"):
+        pytest.skip("PyTorch older than 2.0")
+    model = TransformerLM(50, 16, 32, 2, 2, 64, attention=attention)
+    tokens = torch.randint(0, 50, (2, 16))
+    torch.save((model.layers[0], model, tokens, model(tokens)), folder / "model.pt")
+    code = """if True:
+        import sys, torch
+        _, model, tokens, logits = torch.load(sys.argv[1], weights_only=False)
+        assert torch.equal(model(tokens), logits)
+    """
+    done = subprocess.run([sys.executable, "-c", code, folder / "model.pt"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_file_that_is_no_safetensors_is_refused(folder):

@@ -1,33 +1,18 @@
 """TransformerLM on our attention; its weights are exchanged with `ridgeline model`."""
 
-import importlib.util
 import math
-import os
-
-import torch
 
 from .. import _program
 from ..errors import InvalidArgument
-from . import _safetensors
+from . import _safetensors, _torch_lm
 from ._attention import attention as _attention
 
 
-def _load_peer():
-    """Loads torch_lm of peers/, the only definition of the model in PyTorch, which the program also runs as a peer."""
-    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    places = [os.path.join(package, "share", "ridgeline", "peers"), os.path.join(package, "..", "..", "peers")]
-    for folder in places:
-        path = os.path.join(folder, "torch_lm.py")
-        if os.path.exists(path):
-            spec = importlib.util.spec_from_file_location("ridgeline.torch._torch_lm", path)
-            module = importlib.util.module_from_spec(spec)
-            spec.loader.exec_module(module)
-            return module
-    raise ImportError(f"the package is not whole: torch_lm.py is in none of {', '.join(places)}. Install it again with pip")
+def _attend(q, k, v, _):
+    return _attention(q.to(v.dtype), k.to(v.dtype), v, causal=True)
 
 
-_torch_lm = _load_peer()
-_torch_lm.ATTENTIONS["ridgeline"] = lambda q, k, v, _: _attention(q.to(v.dtype), k.to(v.dtype), v, causal=True)
+_torch_lm.ATTENTIONS["ridgeline"] = _attend
 
 
 class TransformerLM(_torch_lm.TransformerLM):
