@@ -40,7 +40,7 @@ def read_scale(scale):
         scale = float(scale)
     except (TypeError, ValueError, OverflowError, RuntimeError):
         raise WrongType(f"scale is {scale!r}: use a number, or None for 1 / sqrt(head_dim)") from None
-    if scale == 0 or not math.isfinite(scale):
+    if scale == 0 or not -math.inf < scale < math.inf:  # no isfinite(), for the symbols of torch.compile
         raise InvalidArgument(f"scale is {scale}: use a finite number other than 0")
     return scale
 

@@ -1,5 +1,6 @@
 """The op behind attention(): opcheck, torch.compile in one graph, tensors without memory."""
 
+import math
 import os
 import subprocess
 import sys
@@ -101,6 +102,16 @@ def test_a_score_function_without_a_compiler_imports_none():
     """
     done = subprocess.run([sys.executable, "-c", code], env=dict(os.environ), capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
+
+
+def test_options_that_are_computed_from_dynamic_sizes_stay_in_one_graph():
+    def attend(q, k, v):
+        return ridgeline.attention(q, k, v, causal=True, window=q.shape[2] // 2, scale=2 / math.sqrt(q.shape[-1]))
+
+    compiled = torch.compile(attend, backend="aot_eager", fullgraph=True, dynamic=True)
+    for length, width in ((33, 16), (40, 24)):
+        q, k, v = (torch.randn(2, 2, length, width) for _ in range(3))
+        assert errors(compiled(q, k, v), attend(q, k, v)) < 1e-6
 
 
 def test_a_score_function_leaves_the_graph_and_comes_back():
