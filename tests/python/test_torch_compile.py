@@ -104,6 +104,19 @@ def test_a_score_function_without_a_compiler_imports_none():
     assert done.returncode == 0, done.stderr
 
 
+def test_a_score_function_is_not_recorded_as_a_constant():
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    def attend(q):
+        return ridgeline.attention(q, q, q, score=lambda s, b, h, i, j: 2 * s)
+
+    with pytest.raises(ridgeline.Unsupported, match="torch.export, make_fx"):
+        make_fx(attend)(torch.randn(1, 1, 5, 8))
+    with FakeTensorMode(), pytest.raises(ridgeline.Unsupported, match="torch.export, make_fx"):
+        attend(torch.randn(1, 1, 5, 8))
+
+
 def test_options_that_are_computed_from_dynamic_sizes_stay_in_one_graph():
     def attend(q, k, v):
         return ridgeline.attention(q, k, v, causal=True, window=q.shape[2] // 2, scale=2 / math.sqrt(q.shape[-1]))

@@ -1,5 +1,6 @@
 """Attention with a score function on PyTorch tensors, with gradients of the tensors that the function reads."""
 
+import sys
 import types
 
 import torch
@@ -9,6 +10,7 @@ from .._calls import Kept, Options
 from .._operands import Diagonals, lay
 from .._options import check_shapes
 from .._trace import sizes_of, trace
+from ..errors import Unsupported
 from ..score import Expression, _foreign
 from . import _attention, _kernels
 
@@ -162,7 +164,17 @@ def scored(score, q, k, v, scale, causal, window, deterministic, enable_gqa):
     return plan.run(q, k, v, laid)
 
 
+def _is_traced(*tensors):
+    """Whether PyTorch records a graph of operations, or computes no values."""
+    proxies, fakes = (sys.modules.get(name) for name in ("torch.fx.experimental.proxy_tensor", "torch._subclasses.fake_tensor"))
+    return (proxies is not None and proxies.get_proxy_mode() is not None or
+            fakes is not None and any(isinstance(x, fakes.FakeTensor) for x in tensors))  # fmt: skip
+
+
 def _outside(score, q, k, v, *options):
+    if _is_traced(q, k, v):
+        raise Unsupported("a call with a score function is no op that torch.export, make_fx or a FakeTensorMode could record: use "
+                          "torch.compile, which breaks its graph there")  # fmt: skip
     return scored(score, q.resolve_neg(), k.resolve_neg(), v.resolve_neg(), *options)
 
 
