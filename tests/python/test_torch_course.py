@@ -168,6 +168,32 @@ def check_fsdp(rank, compute_dtype):
     assert all(name not in module.__dict__ for module in model.modules() for name in ("weight", "in_proj_weight"))
 
 
+def check_gradients_that_add_up(rank, wrap):
+    """Two backwards before one finish_gradient_synchronization(), and a module that reentrant checkpoints run twice."""
+    from torch.utils.checkpoint import checkpoint
+
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(torch.nn.Linear(6, 6), torch.nn.LayerNorm(6))
+    plain_module = deepcopy(module)
+    model = wrap(module)
+
+    def twice(module, x):
+        return checkpoint(module, checkpoint(module, x, use_reentrant=True), use_reentrant=True)
+
+    for forward in (lambda module, x: module(x), twice):
+        model.zero_grad(set_to_none=True)
+        batches = [torch.randn(4, 6, requires_grad=True) for _ in range(2)]
+        for x in batches:
+            forward(model, x[2 * rank : 2 * rank + 2]).square().mean().backward()
+        model.finish_gradient_synchronization()
+        plain_module.zero_grad(set_to_none=True)
+        for x in batches:
+            forward(plain_module, x).square().mean().backward()
+        for expected, p in zip(plain_module.parameters(), model.parameters()):
+            expected = expected.grad if p.shape == expected.shape else expected.grad.reshape(RANKS, -1)[rank]
+            torch.testing.assert_close(p.grad, expected)
+
+
 def check_sharded_optimizer(make):
     torch.manual_seed(42)
     options = {"lr": 0.1, "weight_decay": 0.1, "betas": (0.9, 0.999), "eps": 1e-8}
@@ -198,6 +224,8 @@ def rank_of_all_checks(rank, port):
     for make in (Frozen, Tied):
         check_ddp(rank, make)
         check_sharded_optimizer(make)
+    for wrap in (DDP, FSDP):
+        check_gradients_that_add_up(rank, wrap)
     check_fsdp(rank, None)
     if hasattr(torch, "compile"):  # PyTorch 1.13 has no such products on the CPU
         check_fsdp(rank, torch.float16)

@@ -33,13 +33,31 @@ class _Averaged:
     """Gradients that are averaged over the ranks while the backward continues."""
 
     def __init__(self, ranks):
-        self._ranks, self._under_way = ranks, []
+        self._ranks, self._in_place, self._under_way, self._kept = ranks, {}, [], []
+
+    def watch(self, parameter):
+        """Averages the gradient of a parameter in place after each backward. The average is complete before another
+        gradient is added to it, by the next backward or by a checkpoint within one."""
+        parameter.register_hook(lambda _: self._finish_in_place(parameter))
+        self._kept.append(_after_gradient(parameter, self._start_in_place))
+
+    def _start_in_place(self, parameter):
+        self._in_place[parameter] = dist.all_reduce(parameter.grad, async_op=True), parameter.grad
+
+    def _finish_in_place(self, parameter):
+        work, gradient = self._in_place.pop(parameter, (None, None))
+        if work is not None:
+            work.wait()
+            with torch.no_grad():
+                gradient.div_(self._ranks)
 
     def start(self, gradient, done):
         """Starts averaging; finish() calls `done(average)`."""
         self._under_way.append((dist.all_reduce(gradient, async_op=True), gradient, done))
 
     def finish(self):
+        for parameter in list(self._in_place):
+            self._finish_in_place(parameter)
         for work, gradient, done in self._under_way:
             work.wait()
             done(gradient.div_(self._ranks))
@@ -57,10 +75,9 @@ class DDP(torch.nn.Module):
         self.module = module
         _broadcast([x.data for x in (*module.parameters(), *module.buffers())])
         self._averaged = _Averaged(ranks)
-        self._kept = [_after_gradient(p, self._start) for p in module.parameters() if p.requires_grad]
-
-    def _start(self, parameter):
-        self._averaged.start(parameter.grad, lambda average: None)  # in place
+        for parameter in module.parameters():
+            if parameter.requires_grad:
+                self._averaged.watch(parameter)
 
     def finish_gradient_synchronization(self):
         self._averaged.finish()
@@ -140,11 +157,9 @@ class FSDP(torch.nn.Module):
         _broadcast([x.data for x in (*module.parameters(), *module.buffers())])
         self._shards = {p: _Shard(p, rank, ranks) for p in module.parameters() if p.dim() > 1}
         self._wrap(module)
-        small = [p for p in module.parameters() if p not in self._shards and p.requires_grad]
-        self._kept = [_after_gradient(p, self._start) for p in small]
-
-    def _start(self, parameter):
-        self._averaged.start(parameter.grad, lambda average: None)
+        for parameter in module.parameters():
+            if parameter not in self._shards and parameter.requires_grad:
+                self._averaged.watch(parameter)
 
     def _wrap(self, module):
         if any(p in self._shards for p in module.parameters(recurse=False)):
