@@ -216,6 +216,29 @@ def check_sharded_optimizer(make):
     assert states < 0.8 * sum(x.numel() for state in optimizer.state.values() for x in state.values() if torch.is_tensor(x))
 
 
+def check_a_resumed_sharded_optimizer():
+    """Options that only the optimizer itself has, for a schedule, and state that moves to another optimizer."""
+    torch.manual_seed(42)
+    sides = []
+    for make in (torch.optim.AdamW, lambda parameters: ShardedOptimizer(parameters, torch.optim.AdamW)):
+        torch.manual_seed(42)
+        module = Tied()
+        optimizer = make(module.parameters())
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.1, total_steps=8)
+        for step in range(6):
+            if step == 3:
+                saved = deepcopy(optimizer.state_dict())
+                optimizer = make(module.parameters())
+                optimizer.load_state_dict(saved)
+                schedule.optimizer = optimizer
+            optimizer.zero_grad()
+            module(torch.rand(32, 10)).square().sum().backward()
+            optimizer.step()
+            schedule.step()
+        sides.append(list(module.parameters()))
+    assert all(torch.equal(a, b) for a, b in zip(*sides))
+
+
 def rank_of_all_checks(rank, port):
     torch.set_num_threads(1)
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), GLOO_SOCKET_IFNAME="lo",
@@ -224,6 +247,7 @@ def rank_of_all_checks(rank, port):
     for make in (Frozen, Tied):
         check_ddp(rank, make)
         check_sharded_optimizer(make)
+    check_a_resumed_sharded_optimizer()
     for wrap in (DDP, FSDP):
         check_gradients_that_add_up(rank, wrap)
     check_fsdp(rank, None)

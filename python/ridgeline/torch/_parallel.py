@@ -216,13 +216,15 @@ class FSDP(torch.nn.Module):
 
 class ShardedOptimizer(torch.optim.Optimizer):
     """An optimizer_cls whose state is sharded over the ranks: each rank updates its share of the parameters and sends
-    them to the others. Gradients must be the same on all ranks, as after DDP."""
+    them to the others. Gradients must be the same on all ranks, as after DDP. state_dict() holds the state of this rank's
+    share: save and load it on every rank."""
 
     def __init__(self, params, optimizer_cls, **kwargs):
         self._rank, ranks = _ranks()
         self._make = functools.partial(optimizer_cls, **kwargs)
         self._owners, self._elements, self._own = {}, [0] * ranks, None
         super().__init__(params, dict(kwargs))
+        self.defaults.update(self._own.defaults)
         self.state = self._own.state
 
     def add_param_group(self, param_group):
@@ -237,6 +239,12 @@ class ShardedOptimizer(torch.optim.Optimizer):
             self._own = self._make([mine])
         else:
             self._own.add_param_group(mine)
+        for name, value in self._own.param_groups[-1].items():
+            group.setdefault(name, value)  # what optimizer_cls adds, such as the learning rate that a scheduler reads
+
+    def load_state_dict(self, state_dict):
+        super().load_state_dict(state_dict)  # makes a new dict
+        self._own.state = self.state
 
     @torch.no_grad()
     def step(self, closure=None):
