@@ -293,6 +293,19 @@ def test_a_causal_mask_and_a_window_are_taken_out_so_that_tiles_are_skipped():
         close(lambda s, b, h, i, j, n=wide: where((i >= j) & (i - j < n), s, -math.inf), lambda s: s.masked_fill(AT < TO, -math.inf))
 
 
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_integers_that_would_be_rounded_are_refused(dtype):
+    documents = torch.arange(LENGTH, dtype=dtype) // 5 + 2**24
+
+    def score(s, b, h, i, j):
+        return where(documents[i] == documents[j], s, -math.inf)
+
+    with pytest.raises(ridgeline.InvalidArgument, match="integers from 16777216 to"):
+        close(score, None)
+    documents -= documents.max()
+    close(score, lambda s: s.masked_fill(documents[:, None] != documents, -math.inf))
+
+
 def test_a_query_whose_keys_are_all_hidden_gets_zeros():
     q, k, v = (x.requires_grad_() for x in small())
     out = ridgeline.attention(q, k, v, score=lambda s, b, h, i, j: where(i > 3, s, -math.inf))
