@@ -2,6 +2,7 @@
 
 import math
 import random
+import traceback
 from dataclasses import dataclass
 
 from ._records import Records
@@ -126,13 +127,19 @@ def _caller(function, tensors):
         lambda q, k, v, c: function(q, k, v, c),
         lambda q, k, v, c: function(q, k, v),
     )
+    refused = []
     for form in forms:
         try:
             form(q, k, v, False)
-            return form, form is not forms[-1]
         except TypeError as problem:
-            last = problem
-    raise WrongType(f"the function takes neither (q, k, v, causal) nor (q, k, v): {last}") from last
+            refused.append(problem)
+            continue
+        except Exception:  # of the function itself: the problems report it
+            pass
+        return form, form is not forms[-1]
+    # One that was raised inside of the function says more than those about its arguments.
+    deepest = max(refused, key=lambda problem: len(traceback.extract_tb(problem.__traceback__)))
+    raise WrongType(f"the function takes neither (q, k, v, causal) nor (q, k, v): {deepest}") from deepest
 
 
 class Verification(Records):
@@ -180,9 +187,10 @@ def verify(function, *, problems=24, seed=0, dtypes=None, device="cpu", heads=Tr
     """
     if not callable(function):
         raise WrongType(f"{function!r} is no function: pass one that takes q, k and v")
-    if not isinstance(problems, int) or problems < 1:
+    if not hasattr(problems, "__index__") or problems < 1:
         raise InvalidArgument(f"problems is {problems!r}: expected at least 1")
     library = _library_of(arrays, device)
+    dtypes = (dtypes,) if isinstance(dtypes, str) else dtypes
     dtypes = tuple(dtypes or (("float32", "bfloat16", "float16") if isinstance(library, _Torch) else ("float32",)))
     for dtype in dtypes:
         if dtype not in ("float32", "bfloat16", "float16"):
@@ -195,7 +203,7 @@ def verify(function, *, problems=24, seed=0, dtypes=None, device="cpu", heads=Tr
     for i in range(problems):
         rows += _check(library, call, _random_problem(seed + i, dtypes, with_causal), heads, gradients)
     timings = Records()
-    if benchmark is not None:
+    if benchmark is not None and not all(row["raised"] for row in rows):
         timings = _times(library, call, getattr(function, "__name__", "function"), benchmark, dtypes[0], heads,
                          with_causal, gradients, iterations, device)  # fmt: skip
     return Verification(rows, timings, gradients)

@@ -328,6 +328,14 @@ def test_verify_takes_functions_of_courses():
     assert ridgeline.verify(plain, problems=6, dtypes=["float32"], benchmark=None).passed
 
 
+def test_verify_reports_what_a_function_raises():
+    found = ridgeline.verify(lambda q, k, v, causal: q.no_such_method(), problems=3, dtypes="float32")
+    assert not found.passed and len(found) == 3 and not found.timings
+    assert all("no attribute 'no_such_method'" in row["raised"] for row in found)
+    with pytest.raises(ridgeline.WrongType, match="no len"):
+        ridgeline.verify(lambda q, k, v, causal: len(1.5), problems=3)
+
+
 def test_verify_sees_three_percent_in_bfloat16():
     def near(q, k, v, causal):
         return ridgeline.attention(q, k, v, causal=causal) * 1.03
