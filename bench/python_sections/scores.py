@@ -60,7 +60,7 @@ def scores(bench, name, size, dtype):
     """Yields the rows of a function at a size, in its own process, where neither side has compiled anything or finds it
     on disk. Times to first results start when both are imported and have a GPU context: PyTorch has made the tensors and
     a gradient, the first of which imports modules for a second, and ours has run plain attention of another width. On a
-    CPU gradients are compared with those of the formula."""
+    CPU gradients are compared with those of the formula in fp64."""
     from support import plain
     from test_torch_score import Six
 
@@ -76,8 +76,12 @@ def scores(bench, name, size, dtype):
     def ours():
         return ridgeline.attention(*leaves, score=function)
 
-    def by_formula():
-        return plain(*leaves, score=lambda s: formula(s, *tables))[0]
+    def by_formula(inputs=inputs):
+        return plain(*inputs[:3], score=lambda s: formula(s, *inputs[3:]))[0]
+
+    def exact_gradients():  # a formula in bf16 would round distances and scores
+        exact = [x.detach().double().requires_grad_() for x in inputs]
+        return torch.autograd.grad(by_formula(exact), exact, d_out.double())
 
     try:
         theirs = by_formula if bench.is_tiny else _flex_attention(bench, function, six.masks.get(name), leaves)
@@ -88,8 +92,8 @@ def scores(bench, name, size, dtype):
         has_gradients = their_gradients is not None
         yield bar(f"{title}: largest difference", (ours() - theirs()).abs().max().item(), most=LARGEST_DIFFERENCE)
         if not has_gradients:
-            their_gradients = torch.autograd.grad(by_formula(), inputs, d_out)
-        apart = [((a - b).float().norm() / b.float().norm().clamp_min(1e-6)).item()
+            their_gradients = exact_gradients()
+        apart = [((a.to(b.dtype) - b).float().norm() / b.float().norm().clamp_min(1e-6)).item()
                  for a, b in zip(our_gradients, their_gradients)]  # fmt: skip
         yield bar(f"{title}: of gradients of q, k, v, relative", max(apart[:3]), most=LARGEST_GRADIENT_DIFFERENCE,
                   unit=f"(tables {max(apart[3:]):.3f})" if tables else "")  # fmt: skip
