@@ -83,6 +83,13 @@ else:
         assert not calls and second.abs().max() > 0
 
     @ways
+    def test_autocast_leaves_fp64_alone(replace, calls):
+        q, k, v = (x.detach().double() for x in inputs())
+        expected = F.scaled_dot_product_attention(q, k, v)
+        with ridgeline.torch.activate(replace=replace), torch.autocast("cpu", dtype=torch.bfloat16):
+            assert torch.equal(F.scaled_dot_product_attention(q, k, v), expected)
+
+    @ways
     def test_transforms_run_on_pytorchs_kernels(replace, calls):
         if not hasattr(torch, "func") or not hasattr(torch.library, "register_autograd"):
             pytest.skip("PyTorch older than 2.4")

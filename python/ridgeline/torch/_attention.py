@@ -226,7 +226,9 @@ def run(plan, q, k, v, return_lse=False):
 def cast(*tensors):
     """Casts tensors as scaled_dot_product_attention does under autocast."""
     dtype = _autocast_dtype(tensors[0])
-    return tensors if dtype is None else [x.to(dtype) if x.is_floating_point() else x for x in tensors]
+    if dtype is None:
+        return tensors
+    return [x.to(dtype) if x.is_floating_point() and x.dtype != torch.float64 else x for x in tensors]
 
 
 def _by_op(q, k, v, scale, causal, window, deterministic, enable_gqa, return_lse, score):
