@@ -115,6 +115,21 @@ else:
             out.sum().backward()
         assert calls and errors(out, expected) < 1e-5
 
+    @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+    def test_activations_overlap_in_any_order(order, calls):
+        before, had_cudnn = F.scaled_dot_product_attention, torch.backends.cuda.cudnn_sdp_enabled()
+        both = [ridgeline.torch.activate(), ridgeline.torch.activate()]
+        both[order[0]].remove()
+        F.scaled_dot_product_attention(*inputs())
+        assert len(calls) == 1
+        if _sdpa._HAS_REGISTRY:
+            assert torch.nn.attention.current_flash_attention_impl() == "RIDGELINE"
+            assert not torch.backends.cuda.cudnn_sdp_enabled()
+        both[order[1]].remove()
+        assert F.scaled_dot_product_attention is before and torch.backends.cuda.cudnn_sdp_enabled() == had_cudnn
+        if _sdpa._HAS_REGISTRY:
+            assert torch.nn.attention.current_flash_attention_impl() is None
+
     def test_remove_may_be_called_twice_and_leaves_no_trace(calls):
         before = F.scaled_dot_product_attention
         for replace in (True, None) + (False,) * _sdpa._HAS_REGISTRY:

@@ -111,8 +111,7 @@ def activate(replace=None):
     if replace is not False:
         ends.append(_replace_function(registers))
     if registers:
-        torch.nn.attention.activate_flash_attention_impl(_NAME)
-        ends.append(_prefer_flash())
+        ends.append(_select_registered())
     return Activation(ends)
 
 
@@ -133,10 +132,12 @@ def _replace_function(registered):
         return original(query, key, value, attn_mask, dropout_p, is_causal, **options)
 
     functional.scaled_dot_product_attention = scaled_dot_product_attention
+    scaled_dot_product_attention.replaced = original
 
-    def restore():
-        if functional.scaled_dot_product_attention is scaled_dot_product_attention:
-            functional.scaled_dot_product_attention = original
+    def restore():  # one that is not the last waits until those after it are removed
+        scaled_dot_product_attention.is_removed = True
+        while getattr(functional.scaled_dot_product_attention, "is_removed", False):
+            functional.scaled_dot_product_attention = functional.scaled_dot_product_attention.replaced
 
     return restore
 
@@ -144,12 +145,21 @@ def _replace_function(registered):
 _HAS_REGISTRY = hasattr(getattr(torch.nn, "attention", None), "register_flash_attention_impl") and hasattr(torch.library, "get_kernel")
 
 
-def _prefer_flash():
-    """Disables cuDNN, which PyTorch prefers to flash attention on some GPUs; returns a function that undoes it."""
-    had_cudnn = torch.backends.cuda.cudnn_sdp_enabled()
+_selections = []  # of every activation: whether cuDNN was enabled before the first
+
+
+def _select_registered():
+    """Selects our registered kernels and disables cuDNN, which PyTorch prefers to flash attention on some GPUs. Returns a
+    function that undoes it if no other activation is left."""
+    if not _selections:
+        torch.nn.attention.activate_flash_attention_impl(_NAME)
+    _selections.append(_selections[0] if _selections else torch.backends.cuda.cudnn_sdp_enabled())
     torch.backends.cuda.enable_cudnn_sdp(False)
 
     def restore():
+        had_cudnn = _selections.pop()
+        if _selections:
+            return
         torch.backends.cuda.enable_cudnn_sdp(had_cudnn)
         if torch.nn.attention.current_flash_attention_impl() == _NAME:
             torch.nn.attention.restore_flash_attention_impl()
