@@ -24,6 +24,7 @@ def test_what_is_wrong_with_tensors_is_named():
         ((q, k.half(), v), {}, ridgeline.InvalidArgument, "k is torch.float16, q torch.float32"),
         ((q, k.to("meta"), v), {}, ridgeline.Error, "k is on meta"),
         ((q.to_sparse(), k, v), {}, ridgeline.Unsupported, "q is no dense tensor"),
+        ((torch.nested.nested_tensor([q[0]]), k, v), {}, ridgeline.Unsupported, "to_padded_tensor"),
         ((q, "k", v), {}, ridgeline.WrongType, "k is builtins.str"),
         ((q, k, None), {}, ridgeline.WrongType, "v is builtins.NoneType"),
         ((q[0], k, v), {}, ridgeline.InvalidArgument, "3, 4 and 4 axes"),

@@ -83,6 +83,14 @@ else:
         assert not calls and second.abs().max() > 0
 
     @ways
+    def test_nested_tensors_run_on_pytorchs_kernels(replace, calls):
+        x = torch.nested.nested_tensor([torch.randn(2, 3, 8), torch.randn(2, 5, 8)])
+        expected = F.scaled_dot_product_attention(x, x, x)
+        with ridgeline.torch.activate(replace=replace):
+            out = F.scaled_dot_product_attention(x, x, x)
+        assert all(torch.equal(a, b) for a, b in zip(out.unbind(), expected.unbind()))
+
+    @ways
     def test_autocast_leaves_fp64_alone(replace, calls):
         q, k, v = (x.detach().double() for x in inputs())
         expected = F.scaled_dot_product_attention(q, k, v)

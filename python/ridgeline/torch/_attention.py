@@ -233,7 +233,7 @@ def cast(*tensors):
 
 def _by_op(q, k, v, scale, causal, window, deterministic, enable_gqa, return_lse, score):
     """Runs a call that is not plain as an op, which PyTorch's dispatcher shows to compilers and modes."""
-    if not (isinstance(q, torch.Tensor) and isinstance(k, torch.Tensor) and isinstance(v, torch.Tensor)):
+    if not all(isinstance(x, torch.Tensor) and not x.is_nested for x in (q, k, v)):
         _kernels.check_tensors((("q", q), ("k", k), ("v", v)))
     refuse_transforms(q, k, v)
     q, k, v = cast(q, k, v)

@@ -35,7 +35,8 @@ def check_tensors(named):
         if not isinstance(x, torch.Tensor):
             raise WrongType(f"{name} is {type(x).__module__}.{type(x).__qualname__}: pass a PyTorch tensor, as q is one")
         if x.layout != torch.strided or getattr(x, "is_nested", False):
-            raise Unsupported(f"{name} is no dense tensor ({x.layout}): make it one with to_dense()")
+            way = "to_padded_tensor()" if getattr(x, "is_nested", False) else "to_dense()"
+            raise Unsupported(f"{name} is no dense tensor ({x.layout}): make it one with {way}")
         if x.device.type not in ("cpu", "cuda"):
             raise Unsupported(f"{name} is on {x.device}: use the CPU or a CUDA GPU")
         if _DTYPES.get(x.dtype) not in _library.FLOATS:

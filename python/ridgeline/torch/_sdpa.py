@@ -71,6 +71,8 @@ def _serve(q, k, v, attn_mask, dropout_p, is_causal, scale=None, enable_gqa=Fals
         return ", ".join(sorted(others))
     if not (_attention._compiling() or _flash_enabled()):
         return "flash attention disabled, as by sdpa_kernel()"
+    if q.is_nested:  # such a tensor has no shape
+        return "nested tensors"
     if _attention.is_watched(q, k, v):
         refuse = _why_not if enable_gqa else _why_not_alone
         return (_why_not_options(attn_mask, dropout_p, scale) or _attention.transform_of(q, k, v) or refuse(q, k, v) or
