@@ -191,22 +191,26 @@ def test_every_dtype_survives_a_file():
 
 
 @pytest.mark.parametrize("layer_type", ["sliding_attention", "full_attention"])
-def test_a_token_behind_the_cache_is_what_it_is_without_one(layer_type):
+@pytest.mark.parametrize("length", [3, 7])
+@pytest.mark.parametrize("make_cache", [StaticCache, initialize_kv_cache])  # the second is transformers' where that is installed
+def test_a_token_behind_the_cache_is_what_it_is_without_one(layer_type, length, make_cache):
     config = gemma_config("270m")
     config.sliding_window = 5
     layer = GemmaDecoderLayer(config, config.layer_types.index(layer_type)).eval()
     rotary = GemmaRotaryEmbedding(config)
-    cache = StaticCache(config, 16)
-    prompt, positions = create_prefill_inputs(2, 7, config.hidden_size)
-    prefill_forward(layer, prompt, positions, get_position_embeddings(prompt, positions, rotary, layer_type), cache)
-    token, position, place = create_decode_inputs_with_cache(2, 7, config.hidden_size)
-    embeddings = get_position_embeddings(token, position, rotary, layer_type)
-    behind = decode_forward(layer, token, position, embeddings, True, cache, place)
-    _, all_positions, _ = create_decode_inputs_without_cache(2, 7, config.hidden_size)
-    embeddings = get_position_embeddings(token, all_positions, rotary, layer_type)
-    again = decode_forward(layer, token, all_positions, embeddings, False, prefill_hidden_states=prompt)
-    assert behind.shape == (2, 1, config.hidden_size)
-    torch.testing.assert_close(behind, again, rtol=1e-4, atol=1e-5)
+    cache = make_cache(config, 16)
+    before, positions = create_prefill_inputs(2, length, config.hidden_size)
+    prefill_forward(layer, before, positions, get_position_embeddings(before, positions, rotary, layer_type), cache)
+    for at in range(length, length + 4):
+        token, position, place = create_decode_inputs_with_cache(2, at, config.hidden_size)
+        embeddings = get_position_embeddings(token, position, rotary, layer_type)
+        behind = decode_forward(layer, token, position, embeddings, True, cache, place)
+        _, all_positions, _ = create_decode_inputs_without_cache(2, at, config.hidden_size)
+        embeddings = get_position_embeddings(token, all_positions, rotary, layer_type)
+        again = decode_forward(layer, token, all_positions, embeddings, False, prefill_hidden_states=before)
+        assert behind.shape == (2, 1, config.hidden_size)
+        torch.testing.assert_close(behind, again, rtol=1e-4, atol=1e-5)
+        before = torch.cat((before, token), 1)
 
 
 SCALED = {"full_attention": {"rope_type": "linear", "rope_theta": 1e6, "factor": 8.0},

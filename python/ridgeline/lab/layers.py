@@ -103,6 +103,16 @@ class StaticCache:
         return tuple(kept[:, :, :end] for kept in self._layers[layer_idx])
 
 
+def _cached(cache, keys, values, layer_idx, cache_position):
+    """Stores keys and values, and returns all up to the last one. Caches of transformers also return room that is not
+    used yet, and begin later if the layer's window has passed."""
+    if isinstance(cache, StaticCache):
+        return cache.update(keys, values, layer_idx, cache_position)
+    _, first = cache.get_mask_sizes(keys.shape[2], layer_idx)
+    present = _end(cache_position) - first
+    return tuple(x[:, :, :present] for x in cache.update(keys, values, layer_idx))
+
+
 class GemmaAttention(nn.Module):
     def __init__(self, config, layer_idx):
         super().__init__()
@@ -123,7 +133,7 @@ class GemmaAttention(nn.Module):
         cos, sin = (table[:, None] for table in position_embeddings)
         q, k = _rotate(self.q_norm(q), cos, sin), _rotate(self.k_norm(k), cos, sin)
         if past_key_values is not None:
-            k, v = past_key_values.update(k, v, self.layer_idx, cache_position)
+            k, v = _cached(past_key_values, k, v, self.layer_idx, cache_position)
         mixed = attention(q, k, v, causal="bottom_right", window=self.window, scale=self.scale, enable_gqa=True)
         return self.o_proj(mixed.transpose(1, 2).flatten(-2))
 
