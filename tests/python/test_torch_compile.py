@@ -4,6 +4,7 @@ import math
 import os
 import subprocess
 import sys
+import warnings
 
 import pytest
 import torch
@@ -102,6 +103,20 @@ def test_a_score_function_without_a_compiler_imports_none():
     """
     done = subprocess.run([sys.executable, "-c", code], env=dict(os.environ), capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_call_is_recorded_by_torch_jit_trace():
+    q, k, v = inputs(grad=False)
+
+    def attend(q, k, v):
+        return ridgeline.attention(q, k, v, causal=True)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # shapes become constants
+        traced = torch.jit.trace(attend, (q, k, v))
+        with pytest.raises(ridgeline.Unsupported, match="torch.jit.trace"):
+            torch.jit.trace(lambda q: ridgeline.attention(q, k, v, score=lambda s, b, h, i, j: 2 * s), q)
+    assert errors(traced(-q, k, v), attend(-q, k, v)) < 1e-6
 
 
 def test_a_score_function_is_not_recorded_as_a_constant():

@@ -132,6 +132,7 @@ _library = _define_ops() if _HAS_OPS else None
 
 
 _compiling = torch.compiler.is_compiling if _HAS_OPS else lambda: False
+jit_trace = torch._C._get_tracing_state  # None without torch.jit.trace
 _modes = torch._C._len_torch_dispatch_stack if _HAS_OPS else lambda: 0
 _transforms = torch._C._are_functorch_transforms_active if _HAS_OPS else lambda: False
 _grad_enabled = torch.is_grad_enabled
@@ -193,8 +194,8 @@ def _plan(q, k, v, scale, causal, window, deterministic, enable_gqa):
 
 
 def is_watched(q, k, v):
-    """Whether a call is not plain: under a compiler, mode or transform, or with subclasses or negated views."""
-    return (_compiling() or _modes() or _transforms() or forward_ad._current_level >= 0 or type(q) not in _PLAIN or
+    """Whether a call is not plain: under a compiler, tracer, mode or transform, or with subclasses or negated views."""
+    return (_compiling() or jit_trace() is not None or _modes() or _transforms() or forward_ad._current_level >= 0 or type(q) not in _PLAIN or
             type(k) not in _PLAIN or type(v) not in _PLAIN or q.is_neg() or k.is_neg() or v.is_neg())  # fmt: skip
 
 

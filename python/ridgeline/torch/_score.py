@@ -167,14 +167,14 @@ def scored(score, q, k, v, scale, causal, window, deterministic, enable_gqa):
 def _is_traced(*tensors):
     """Whether PyTorch records a graph of operations, or computes no values."""
     proxies, fakes = (sys.modules.get(name) for name in ("torch.fx.experimental.proxy_tensor", "torch._subclasses.fake_tensor"))
-    return (proxies is not None and proxies.get_proxy_mode() is not None or
+    return (_attention.jit_trace() is not None or proxies is not None and proxies.get_proxy_mode() is not None or
             fakes is not None and any(isinstance(x, fakes.FakeTensor) for x in tensors))  # fmt: skip
 
 
 def _outside(score, q, k, v, *options):
     if _is_traced(q, k, v):
-        raise Unsupported("a call with a score function is no op that torch.export, make_fx or a FakeTensorMode could record: use "
-                          "torch.compile, which breaks its graph there")  # fmt: skip
+        raise Unsupported("a call with a score function is no op that torch.export, make_fx, torch.jit.trace or a FakeTensorMode "
+                          "could record: use torch.compile, which breaks its graph there")  # fmt: skip
     return scored(score, q.resolve_neg(), k.resolve_neg(), v.resolve_neg(), *options)
 
 
