@@ -50,6 +50,16 @@ void say_failures(const std::vector<Record>& records, const std::string& own) {
   }
 }
 
+// Two sizes may be one where flags override all that tells them apart, and two spellings may be one
+// number. Its row would be measured twice, and count twice in fits, notes and tables.
+void refuse_equal_rows(const std::vector<StudyRow>& rows) {
+  std::set<std::string> keys;
+  for (const StudyRow& row : rows)
+    if (!keys.insert(workload_key(row.described)).second)
+      throw Error(ErrorKind::usage, fmt::format("two rows are the same: {}", row.label),
+                  "name each value once; sizes that flags override alike are one size");
+}
+
 }  // namespace
 
 int run_study(const StudyInfo& info, Study& study, const fs::path& folder) {
@@ -75,6 +85,7 @@ int run_study(const StudyInfo& info, Study& study, const fs::path& folder) {
   if (!shared.dry_run) watch_for_interrupts();
   if (const std::optional<int> code = study.run_instead(run)) return *code;
   const std::vector<StudyRow> rows = study.rows(run);
+  refuse_equal_rows(rows);
   if (shared.dry_run) {
     print("{}", to_terminal(study.planned(run, rows)));
     study.show_last(run, rows, {});

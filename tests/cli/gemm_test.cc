@@ -44,6 +44,20 @@ TEST(Gemm, WritesRecordsAndCsvForEveryRung) {
   EXPECT_TRUE(contains(run.out, "`ridgeline roofline` measures them")) << run.out;
 }
 
+// A gemm of size 1 is the gemv of size 1, and a shape may be one that a size makes.
+TEST(Gemm, AProblemOfTwoNamesIsMeasuredOnce) {
+  const Sandbox sandbox;
+  const Finished run = sandbox.run({"gemm", "--device", "cpu", "--threads", "1", "--num-warmup",
+                                    "1", "--num-iterations", "1", "--impl", "naive", "--size",
+                                    "1,4", "--shape", "4,4,4"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  std::set<std::string> problems;
+  const std::vector<Record> records = records_without_problems(sandbox, "gemm");
+  for (const Record& record : records) problems.insert(record.workload.dump());
+  EXPECT_EQ(problems.size(), 3u) << "1x1x1, 4x4x4 and 4x1x4";
+  EXPECT_EQ(records.size(), problems.size());
+}
+
 TEST(Gemm, ResumeDryRunListAndBadUsage) {
   const Sandbox sandbox;
   EXPECT_EQ(sandbox.run(tiny_gemm({"--dry-run"})).exit_code, 0);

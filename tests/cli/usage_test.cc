@@ -143,6 +143,28 @@ INSTANTIATE_TEST_SUITE_P(
         BadUsage{"TenToThe12OfMemory", {"memory", "--seq-len", kTenToThe12}, kTenToThe12}),
     name_of);
 
+Arguments with_overrides(const Arguments& arguments) {
+  return arguments + Arguments{"--d-model", "8", "--d-ff",       "8", "--layers",         "1",
+                               "--heads",   "1", "--vocabulary", "9", "--context-length", "2"};
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    EqualRows, BadUsageTest,
+    ::testing::Values(
+        BadUsage{"Models", with_overrides({"model", "--model-size", "small,medium"}),
+                 "two rows are the same: custom context=2"},
+        BadUsage{"Profiles", with_overrides({"profile", "--model-size", "small,medium"}),
+                 "two rows are the same: custom context=2"},
+        BadUsage{"Timelines",
+                 with_overrides({"memory", "--timeline", "--model-size", "small,medium"}),
+                 "two rows are the same: custom context=2"},
+        BadUsage{"Costs", with_overrides({"cost", "layer", "--model-size", "small,medium"}),
+                 "two rows are the same: "},
+        BadUsage{"Bytes",
+                 {"comm", "--size", "1MB,1000KB", "--ranks", "2", "--backend", "threads"},
+                 "two rows are the same: threads all-reduce 977 KiB"}),
+    name_of);
+
 INSTANTIATE_TEST_SUITE_P(
     Quantities, BadUsageTest,
     ::testing::Values(

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/closest.h"
 #include "base/error.h"
 #include "studies/flags.h"
@@ -44,13 +46,17 @@ GemmShape parse_gemm_shape(std::string_view text) {
 std::vector<GemmWorkload> expand_matrix(const GemmMatrix& matrix) {
   for (const std::string& implementation : matrix.implementations)
     kGemmImplementations.find(implementation);
+  // A size may make a problem that was named as a shape, too; a gemm of size 1 is a gemv.
   std::vector<GemmShape> shapes;
+  const auto add = [&](const GemmShape& shape) {
+    if (std::ranges::find(shapes, shape) == shapes.end()) shapes.push_back(shape);
+  };
   for (const std::string& op : matrix.ops) {
     if (op != "gemm" && op != "gemv")
       throw unknown_name(op, {.what = "an op of the GEMM lab", .names = {"gemm", "gemv"}});
-    for (int64_t size : matrix.sizes) shapes.push_back({size, op == "gemv" ? 1 : size, size});
+    for (int64_t size : matrix.sizes) add({size, op == "gemv" ? 1 : size, size});
   }
-  shapes.insert(shapes.end(), matrix.shapes.begin(), matrix.shapes.end());
+  for (const GemmShape& shape : matrix.shapes) add(shape);
   std::vector<GemmWorkload> workloads;
   for (const std::string& dtype : matrix.dtypes)
     for (const GemmShape& shape : shapes)
