@@ -144,12 +144,17 @@ void about_threads(const Record& record, std::vector<std::string>& out) {
   const auto of = [&](const char* name) { return number_in(*events, name); };
   const auto clock_ns = of("task_clock_ns"), faults = of("page_faults"),
              switches = of("context_switches"), forced = of("forced_switches"),
-             step_ms = number_in(*record.metrics, "traced_step_ms");
-  if (!clock_ns || !faults || !switches || !forced || !step_ms || !(*step_ms > 0)) return;
+             elapsed_ns = of("elapsed_ns");
+  if (!clock_ns || !faults || !switches || !forced) return;
+  // The mean of the same steps: their median may be far shorter.
+  const std::string at_work =
+      elapsed_ns && *elapsed_ns > 0
+          ? fmt::format(", which is {:.2f} threads at work in the mean", *clock_ns / *elapsed_ns)
+          : std::string();
   std::string sentence = fmt::format(
-      "a step takes {:.4g} ms of processor time, which is {:.2f} threads at work in the mean, with "
-      "{:.4g} page faults and {:.4g} context switches",
-      1e-6 * *clock_ns, 1e-6 * *clock_ns / *step_ms, *faults, *switches);
+      "a step takes {:.4g} ms of processor time{}, with {:.4g} page faults and {:.4g} context "
+      "switches",
+      1e-6 * *clock_ns, at_work, *faults, *switches);
   if (const auto cycles = of("cycles"), instructions = of("instructions");
       cycles && instructions && *cycles > 0)
     sentence += fmt::format("; {:.2f} instructions a cycle", *instructions / *cycles);

@@ -108,9 +108,10 @@ Json device_time_json(const Profile& profile) {
 }
 
 // Per step; events that could not be counted are listed with the reason.
-Json cpu_events_json(const CpuCounts& seen, size_t steps) {
+Json cpu_events_json(const CpuCounts& seen, size_t steps, int64_t elapsed_ns) {
   const double per_step = 1 / std::max<double>(1, static_cast<double>(steps));
-  Json json = {{"forced_switches", seen.forced_switches * per_step}};
+  Json json = {{"elapsed_ns", static_cast<double>(elapsed_ns) * per_step},
+               {"forced_switches", seen.forced_switches * per_step}};
   Json unsupported = Json::object();
   std::vector<Json> threads;
   for (const CpuCount& count : seen.counts) {
@@ -174,7 +175,10 @@ Json profile_metrics(const Profile& profile) {
                                              {"matmul_us", both->matmul_us},
                                              {"softmax_flops", both->softmax_flops},
                                              {"matmul_flops", both->matmul_flops}};
-  if (profile.cpu) metrics["cpu_events"] = cpu_events_json(*profile.cpu, profile.steps.size());
+  if (profile.cpu && !profile.steps.empty())
+    metrics["cpu_events"] =
+        cpu_events_json(*profile.cpu, profile.steps.size(),
+                        profile.steps.back().end_ns - profile.steps.front().begin_ns);
   metrics["folds"] = Json{{"phase", folds.of(FoldBy::phase)},
                           {"category", folds.of(FoldBy::category)},
                           {"phase_category", folds.of_each_phase(FoldBy::category)},

@@ -67,6 +67,7 @@ TEST(ProfileStudy, AFullStepHasAllPhasesInEveryMode) {
     EXPECT_FALSE(record.metrics->contains("utilization")) << "a CPU has no such counters";
     const Json& events = record.metrics->at("cpu_events");
     EXPECT_GT(events.at("task_clock_ns").get<double>(), 0);
+    EXPECT_GT(events.at("elapsed_ns").get<double>(), 0);
     for (const char* name : {"page_faults", "context_switches", "forced_switches"})
       EXPECT_GE(events.at(name).get<double>(), 0) << name;
     for (const char* name : {"cpu_migrations", "cycles", "instructions", "cache_misses"})
