@@ -119,9 +119,23 @@ void compare_backends(const std::vector<const Record*>& rows, Verdicts& verdicts
         reasons.text()));
 }
 
+// Says which sizes of a curve mostly take latency. A crossing of the fit that lies outside of them
+// would be an extrapolation, and is not named.
+std::string latency_words(double crossing, const std::set<int64_t>& sizes) {
+  if (crossing > static_cast<double>(*sizes.rbegin()))
+    return "; latency is the larger part at all of these sizes";
+  if (crossing < static_cast<double>(*sizes.begin()))
+    return "; latency is the smaller part at all of these sizes";
+  return fmt::format("; below {} latency is the larger part",
+                     to_string(Bytes{bounded_integer(crossing)}));
+}
+
 // One note per curve: its fit, and the size below which latency dominates.
 void explain_sizes(const std::vector<const Record*>& rows, std::vector<std::string>& notes) {
   std::set<std::string> told;
+  std::map<std::string, std::set<int64_t>> sizes;  // measured, by curve
+  for (const Record* record : rows)
+    if (median_ms(*record)) sizes[curve_key(*record)].insert(whole_of(*record, "bytes"));
   for (const FittedRow& row : fitted_rows(rows)) {
     const Record* record = row.record;
     const std::optional<CommFit>& fit = row.fit;
@@ -135,9 +149,8 @@ void explain_sizes(const std::vector<const Record*>& rows, std::vector<std::stri
         1e6 * fit->alpha_s, fit->beta_bytes_per_s / 1e9, 100 * fit->worst_residual);
     if (fit->worst_residual > 0.3)
       text += ", so that one latency and one bandwidth do not describe all of these sizes";
-    else if (crossing >= 1)
-      text += fmt::format("; below {} latency is the larger part",
-                          to_string(Bytes{bounded_integer(crossing)}));
+    else
+      text += latency_words(crossing, sizes[curve_key(*record)]);
     notes.push_back(text);
   }
 }

@@ -177,6 +177,18 @@ TEST(CommNotes, SayNoMoreThanTheDataDo) {
       << grown[1];
 }
 
+TEST(CommNotes, DoNotExtrapolateWhereLatencyEnds) {
+  const auto notes_of = [](double latency_ms) {
+    std::vector<Record> records;
+    for (const int64_t bytes : {1'000'000, 2'000'000, 4'000'000})
+      records.push_back(made_row("gloo", 2, bytes, latency_ms + static_cast<double>(bytes) / 1e6));
+    return with_verdicts<comm_notes>(records);
+  };
+  EXPECT_TRUE(any_has(notes_of(2), "; below 1.91 MiB latency is the larger part"));
+  EXPECT_TRUE(any_has(notes_of(8), "; latency is the larger part at all of these sizes"));
+  EXPECT_TRUE(any_has(notes_of(0.5), "; latency is the smaller part at all of these sizes"));
+}
+
 TEST(CommNotes, SayThatResultsWereComparedOnlyIfTheyWere) {
   std::vector<Record> records = {made_row("threads", 2, 1'000'000, 1),
                                  made_row("gloo", 2, 1'000'000, 3)};
