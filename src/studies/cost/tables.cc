@@ -27,7 +27,8 @@ bool is_measured(const Record& record) {
 }
 
 // "layer, small, context 1024, batch 4, bf16: prefill does 300 FLOPs per byte, decode 2; on A100
-// they are bounded by compute and by memory, and a token takes at least 30 times as long in decode;
+// they are bounded by compute and by memory, and the least time of a token is 30 times as long in
+// decode;
 // on H100 ..."
 std::vector<std::string> prefill_and_decode(const std::vector<const Record*>& rows) {
   std::vector<std::string> works;
@@ -59,7 +60,7 @@ std::vector<std::string> prefill_and_decode(const std::vector<const Record*>& ro
     const std::string first = metric_text(**prefill, "bound"),
                       second = metric_text(*decode, "bound");
     text[work] += fmt::format(
-        "; on {} {}, and a token takes at least {:.3g} times as long in decode",
+        "; on {} {}, and the least time of a token is {:.3g} times as long in decode",
         ceilings_name(*decode),
         first == second ? fmt::format("both are bounded by {}", first)
                         : fmt::format("they are bounded by {} and by {}", first, second),
@@ -77,7 +78,7 @@ std::vector<std::string> cache_notes(const std::vector<const Record*>& rows) {
     const auto bytes = [&](const char* key) {
       return to_string(Bytes{static_cast<int64_t>(metric_number(*record, key).value_or(0))});
     };
-    if (!metric_number(*record, "cache_bytes")) continue;
+    if (record->status != Status::ok || !metric_number(*record, "cache_bytes")) continue;
     const Json& work = record->workload;
     std::string note = fmt::format("{} {}: a token adds {} to the cache of its sequence",
                                    text_of(work, "model_size"), text_of(work, "dtype"),

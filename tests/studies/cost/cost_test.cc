@@ -231,6 +231,18 @@ TEST_F(CostRows, AGpuWithoutTheDtypeIsUnsupportedAndSaysSo) {
   EXPECT_EQ(times.rows.at(0)[3], "unsupported");
 }
 
+TEST_F(CostRows, NothingIsSaidOfTheContextOnADeviceWithoutTheDtype) {
+  std::string notes;
+  for (const std::string& note : cost_notes(run({.ops = {CostOp::model},
+                                 .phases = {CostPhase::decode},
+                                 .dtypes = {DType::bf16},
+                                 .models = {transformer_config("small")}},
+                                                {"T4", "A100"})))
+    notes += note + '\n';
+  EXPECT_HAS(notes, "A100 SXM 80 GB has room for at most ");
+  EXPECT_LACKS(notes, "T4 has room");
+}
+
 // The first figure of a report: rows measured.
 std::string report_figure(const std::vector<Record>& records) {
   return make_report({.records = records}).figures.at(0).value;
@@ -246,8 +258,8 @@ TEST_F(CostRows, PeopleReadDataSheetsAndPrefillBesideDecode) {
              "A100 SXM 80 GB, H100 SXM: dense peaks and bandwidth of the data sheets, not "
              "measured");
   EXPECT_HAS(notes,
-             "; on H100 SXM they are bounded by compute and by memory, and a token takes "
-             "at least ");
+             "; on H100 SXM they are bounded by compute and by memory, and the least time of a "
+             "token is ");
   EXPECT_EQ(report_figure(records), "0") << "nothing of it was measured";
   EXPECT_EQ(cost_csv(records).rows.size(), records.size());
   EXPECT_EQ(cost_counts(records).rows.size(), records.size() / 2);
