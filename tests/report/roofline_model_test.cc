@@ -149,6 +149,12 @@ TEST(Roofline, TheClosestToItsRoofIsOneWhoseMedianIsKnownWell) {
   for (const RooflineDot& dot : context.dots) dots.push_back(&dot);
   EXPECT_NEAR(closest_to_roof(dots)->share(), 0.5, 1e-9);
   EXPECT_NEAR(closest_to_roof({dots[0]})->share(), 0.625, 1e-9) << "there is no other";
+  EXPECT_EQ(preferred_words(dots, *dots[1]), " of those known to within 5 %")
+      << "dots[0] is closer";
+  EXPECT_EQ(preferred_words({dots[1], dots[2]}, *dots[1]), "");
+  EXPECT_HAS(
+      make_report({.records = input.records, .sections = {roofline_section}}).sections.at(0).answer,
+      "; the closest of those known to within 5 %, ");
 }
 
 TEST(Roofline, TheRoofIsTheBestProbeAndLevelsGrow) {

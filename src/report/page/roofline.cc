@@ -97,9 +97,10 @@ std::string in_words(const std::string& machine, const PathDots& path) {
       std::ranges::count_if(path.dots, [](const RooflineDot* dot) { return !dot->path_is_known; });
   std::string text = view + ":";
   if (best)
-    text += fmt::format(" closest to the roof is {} {} ({}) with {:.0f} %{}.",
-                        shown(best->record->implementation, 40), phase_words(best->series),
-                        size_words(*best->record), 100 * best->share(), width_words(*best));
+    text += fmt::format(" closest to the roof{} is {} {} ({}) with {:.0f} %{}.",
+                        preferred_words(path.dots, *best), shown(best->record->implementation, 40),
+                        phase_words(best->series), size_words(*best->record), 100 * best->share(),
+                        width_words(*best));
   if (const std::string bounds = bounds_words(path.dots, /*with_advice=*/true);
       ceilings.bytes_per_s && !bounds.empty())
     text += fmt::format(" Of {}, {}.", counted(placed_among(path.dots), "dot"), bounds);
@@ -199,12 +200,12 @@ void answer_roofline(const ReportContext& context, const RooflineMachine& machin
                                         : "The ceilings are those of data sheets.";
     return;
   }
-  section.answer =
-      fmt::format("Of {} {}; the closest, {} {} ({}), reaches {:.0f} % of {}{}.{}",
-                  phases_words(placed_among(all)), bounds_words(all, /*with_advice=*/false),
-                  shown(best->record->implementation, 40), phase_words(best->series),
-                  shown(short_size(*best->record), 48), 100 * best->share(), dot_bound(*best).roof,
-                  width_words(*best), attention_words(context, machine));
+  section.answer = fmt::format(
+      "Of {} {}; the closest{}, {} {} ({}), reaches {:.0f} % of {}{}.{}",
+      phases_words(placed_among(all)), bounds_words(all, /*with_advice=*/false),
+      preferred_words(all, *best), shown(best->record->implementation, 40),
+      phase_words(best->series), shown(short_size(*best->record), 48), 100 * best->share(),
+      dot_bound(*best).roof, width_words(*best), attention_words(context, machine));
   section.certainty = certainty_of_times(
       context, {},
       is_measured ? "Roofs: the fastest samples of probes here." + memory_roofs(machine)

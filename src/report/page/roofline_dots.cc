@@ -165,6 +165,13 @@ std::string short_size(const Record& record) {
   return text_at(record.workload, "phase");
 }
 
+std::string preferred_words(const std::vector<const RooflineDot*>& dots, const RooflineDot& best) {
+  const bool is_closest = std::ranges::none_of(dots, [&](const RooflineDot* dot) {
+    return dot->roof && dot->share() <= kCeilingSlack && dot->share() > best.share();
+  });
+  return is_closest ? "" : fmt::format(" of those known to within {:.0f} %", kNarrowPercent);
+}
+
 const RooflineDot* closest_to_roof(const std::vector<const RooflineDot*>& dots) {
   const auto rank = [](const RooflineDot& dot) {
     const auto width = in_run_percent(*dot.record, dot.series);

@@ -57,6 +57,8 @@ inline constexpr double kNarrowPercent = 5;
 // Returns the dot with the largest share of its roof, preferably with a well-known median. Ignores
 // dots above the roof, whose ceiling was measured too low. Null if there is none.
 const RooflineDot* closest_to_roof(const std::vector<const RooflineDot*>& dots);
+// " of those known to within 5 %" if another dot is closer, but its median is not well known.
+std::string preferred_words(const std::vector<const RooflineDot*>& dots, const RooflineDot& best);
 // "memory (87 % of the memory roof)", "its own code or other work (9 % of ...)"; empty without a
 // roof.
 std::string bound_words(const RooflineDot& dot);

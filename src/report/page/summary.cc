@@ -169,12 +169,12 @@ void about_roof(const ReportContext& context, Sentences& out) {
   }
   const RooflineDot* best = closest_to_roof(dots);
   if (best)
-    out.push_back(
-        fmt::format("Distance to the roof: the best pass is {} {} with {}, {:.0f} % of what "
-                    "the machine allows at its intensity ({}).",
-                    shown(best->record->implementation, 40), phase_words(best->series),
-                    quantity_text(Quantity::flops_per_s, best->flops_per_s),
-                    100 * best->flops_per_s / *best->roof, best->path));
+    out.push_back(fmt::format(
+        "Distance to the roof: the best pass{} is {} {} with {}, {:.0f} % of "
+        "what the machine allows at its intensity ({}).",
+        preferred_words(dots, *best), shown(best->record->implementation, 40),
+        phase_words(best->series), quantity_text(Quantity::flops_per_s, best->flops_per_s),
+        100 * best->flops_per_s / *best->roof, best->path));
   if (above > 0)
     out.push_back(fmt::format(
         "Ceilings: {} ran faster than the ceilings of their machine: measure those again while "
