@@ -1,12 +1,15 @@
 // The report section of the precision study: errors by length, losses in training, and its tables.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
 #include "report/page/axis.h"
 #include "report/page/points.h"
+#include "report/page/quiet.h"
 #include "report/record_cells.h"
+#include "studies/precision/model_rows.h"
 #include "studies/precision/tables.h"
 #include "studies/precision/training_rows.h"
 
@@ -40,6 +43,19 @@ Chart finished(const std::string& op, ImplementationLines lines) {
   return chart;
 }
 
+Certainty certainty_of_answer(const ReportContext& context, const std::vector<const Record*>& rows,
+                              const std::string& note) {
+  if (std::ranges::count(precision_model_notes(rows), note) > 0)
+    return certainty_of_times(context, "precision", "Medians.");
+  if (std::ranges::count(training_notes(rows), note) > 0)
+    return {.why = "Losses of training steps."};
+  const bool has_errors = std::ranges::any_of(rows, [](const Record* record) {
+    return record->metrics && number_in(*record->metrics, "total_error");
+  });
+  if (has_errors) return {.why = "Compared with exact results."};
+  return {.level = Certainty::Level::counted, .why = "Read from the graphs."};
+}
+
 }  // namespace
 
 ReportSection precision_section(const ReportContext& context) {
@@ -71,12 +87,12 @@ ReportSection precision_section(const ReportContext& context) {
   for (const Table& table : precision_tables(rows))
     section.tables.push_back(as_report_table(table));
   if (section.empty()) return section;
-  for (const std::string& note : precision_notes(rows))
-    section.sentences.push_back(shown(note, 400));
-  if (!section.sentences.empty()) {
+  const std::vector<std::string> notes = precision_notes(rows);
+  for (const std::string& note : notes) section.sentences.push_back(shown(note, 400));
+  if (!notes.empty()) {
     const std::string conclusion = precision_conclusion(rows);
     section.answer = (conclusion.empty() ? section.sentences.front() : conclusion) + ".";
-    section.certainty.why = "Compared with exact results.";
+    section.certainty = certainty_of_answer(context, rows, notes.front());
   }
   return section;
 }

@@ -281,12 +281,13 @@ void about_norms(const Rows& rows, std::vector<std::string>& notes) {
   const Record* wide = find_reduction(rows, "rms_norm", "bf16/fp32", word(**longest, "length"),
                                       word(**longest, "magnitude"));
   notes.push_back(fmt::format(
-      "Why norms stay in fp32, precision: bf16 has fp32's range, but its sum of squares stops "
-      "growing: rms_norm in bf16 is off by {:.2g} at length {} and by {:.2g} at length {}{}",
+      "Why norms stay in fp32, precision: bf16 has fp32's range, but its sum of squares is rounded "
+      "after every addition: rms_norm in bf16 is off by {:.2g} at length {} and by {:.2g} at "
+      "length {}{}",
       error_in(**shortest), word(**shortest, "length"), error_in(**longest),
       word(**longest, "length"),
-      wide ? fmt::format("; in fp32 the same bf16 values by {:.2g}, which is their own rounding",
-                         error_in(*wide))
+      wide ? fmt::format("; in fp32 the same bf16 values by {:.2g}{}", error_in(*wide),
+                         cause_of(*wide) == "representation" ? ", which is their own rounding" : "")
            : ""));
 }
 

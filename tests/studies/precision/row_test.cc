@@ -78,6 +78,7 @@ TEST_F(PrecisionRows, NormsExplainRangeAndPrecision) {
   const std::string notes = joined(precision_notes(records));
   EXPECT_HAS(notes, "Why norms stay in fp32, range: rms_norm of 64");
   EXPECT_HAS(notes, "Why norms stay in fp32, precision: bf16");
+  EXPECT_LACKS(notes, "stops growing") << "no record says so";
 }
 
 TEST_F(PrecisionRows, ModelsAreRowsOfTheModelStudyBesideFp32) {
@@ -108,6 +109,10 @@ TEST_F(PrecisionRows, ModelsAreRowsOfTheModelStudyBesideFp32) {
   EXPECT_GT(*rows[1].loss_error, 0);
   EXPECT_LT(*rows[1].loss_error, 0.02);
   EXPECT_HAS(joined(precision_notes(records)), "mixed against fp32");
+  ReportInput input{.records = records};
+  for (Record& record : input.records)
+    record.disturbance = Disturbance{.window_s = 1, .processors = 2, .other_cores = 1.5};
+  EXPECT_EQ(precision_section(report_context(input)).certainty.level, Certainty::Level::disturbed);
 }
 
 TEST_F(PrecisionRows, TheAnswerOfAReportIsTheConclusionFromItsSums) {
