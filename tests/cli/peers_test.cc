@@ -135,7 +135,7 @@ TEST(Peers, PeakMemoryOnACpuIsTheGrowthOfTheirProcess) {
   EXPECT_TRUE(contains(run.out, "3.00*")) << run.out;
   EXPECT_TRUE(contains(run.out, "* growth of the process")) << run.out;
   const Csv csv = parse_csv(read_text(sandbox.attention("attention.csv")));
-  EXPECT_EQ(csv.rows.at(0).at("process_peak_growth_mb"), "3.00");
+  EXPECT_EQ(csv.rows.at(0).at("process_peak_growth_mb"), "3");
   EXPECT_EQ(csv.rows.at(0).at("peak_memory_mb"), "") << "the library counts none";
 }
 

@@ -147,9 +147,7 @@ Table comparison_csv(const Comparison& comparison) {
   const auto of = [](Record Line::*side, auto text) {
     return [=](const Line& line) { return text(line.*side); };
   };
-  const auto peak = [](const Record& record) {
-    return cell(mebibytes(record.memory.peak), "{:.3f}");
-  };
+  const auto peak = [](const Record& record) { return cell(mebibytes(record.memory.peak)); };
   const auto status = [](const Record& record) {
     return std::string(status_csv_word(record.status));
   };

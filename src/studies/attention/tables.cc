@@ -67,16 +67,16 @@ std::string shared_by_all(const AttentionRows& all) {
 }
 
 // Of rows that are ok.
-RecordCell memory_of(std::optional<Bytes> MemoryFacts::*which) {
+RecordCell memory_of(std::optional<Bytes> MemoryFacts::*which, const char* format = "{:.6g}") {
   return [=](const RecordRow& row) {
-    return row.record->status == Status::ok ? memory_cell(which, "{:.2f}")(row) : std::string();
+    return row.record->status == Status::ok ? memory_cell(which, format)(row) : std::string();
   };
 }
 
 // The ledger's peak; for a library without one, the growth of the process, marked with *.
 std::string peak_cell(const RecordRow& row) {
-  if (row.record->memory.peak) return memory_of(&MemoryFacts::peak)(row);
-  const std::string growth = memory_of(&MemoryFacts::process_peak_growth)(row);
+  if (row.record->memory.peak) return memory_of(&MemoryFacts::peak, "{:.2f}")(row);
+  const std::string growth = memory_of(&MemoryFacts::process_peak_growth, "{:.2f}")(row);
   return growth.empty() ? growth : growth + "*";
 }
 

@@ -67,13 +67,13 @@ Table frontier_csv(const RecordRefs& records) {
                               {"memory_budget_mb",
                                [](const RecordRow& row) {
                                  const int64_t budget = budget_of(*row.record);
-                                 return budget > 0 ? cell(Bytes{budget}.mebibytes(), "{:.1f}")
+                                 return budget > 0 ? cell(Bytes{budget}.mebibytes())
                                                    : std::string();
                                }},
                               {"predicted_seq_len", metric_text_cell("predicted_seq_len")},
                               {"seq_len", metric_text_cell("seq_len")},
                               {"first_oom_seq_len", metric_text_cell("first_oom_seq_len")},
-                              {"peak_memory_mb", memory_cell(&MemoryFacts::peak, "{:.1f}")},
+                              {"peak_memory_mb", memory_cell(&MemoryFacts::peak)},
                               {"probes", probes_cell},
                               {"limited_by", metric_text_cell("limited_by")},
                               {"status", status_cell},

@@ -45,9 +45,9 @@ TEST(AttentionCsv, AlwaysHasTheColumnsThatScriptsKnow) {
   EXPECT_EQ(table.columns, testing::kAttentionColumns);
   ASSERT_EQ(table.rows.size(), 1u);
   EXPECT_EQ(table.rows[0],
-            (Row{"8",     "256",      "64",   "1",       "False", "fp32", "cpu",     "naive",
-                 "False", "two-pass", "2",    "1.41421", "4",     "0",    "6",       "2",
-                 "4",     "3.00",     "5.50", "6.00",    "0.2",   "0.25", "success", ""}));
+            (Row{"8",     "256",      "64",  "1",       "False", "fp32", "cpu",     "naive",
+                 "False", "two-pass", "2",   "1.41421", "4",     "0",    "6",       "2",
+                 "4",     "3",        "5.5", "6",       "0.2",   "0.25", "success", ""}));
 }
 
 TEST(AttentionCsv, RowsWithoutAResultHaveEmptyCellsNeverZeros) {
@@ -63,6 +63,12 @@ TEST(AttentionCsv, RowsWithoutAResultHaveEmptyCellsNeverZeros) {
     EXPECT_EQ(cell(table, 0, "status"), status_csv_word(status));
     EXPECT_EQ(cell(table, 0, "error"), "it failed");
   }
+}
+
+TEST(AttentionCsv, MemoryOfASmallRowIsNotZero) {
+  Record record = attention_record({});
+  record.memory.peak = Bytes{2052};
+  EXPECT_EQ(cell(attention_csv(std::vector{record}), 0, "peak_memory_mb"), "0.00195694");
 }
 
 TEST(AttentionCsv, ASingleSampleHasNoStandardDeviation) {
