@@ -23,10 +23,11 @@ struct Column {
 };
 
 // `spare`: columns that a narrow screen may leave out, the least important first; those that are
-// not shown are skipped.
+// not shown are skipped. `axes`: those of them that may tell rows apart.
 template <class Row, class Rows>
 Table table_of(std::string title, const std::vector<Column<Row>>& columns, const Rows& rows,
-               const std::vector<std::string>& spare = {}) {
+               const std::vector<std::string>& spare = {},
+               const std::vector<std::string>& axes = {}) {
   Table table{.title = std::move(title)};
   for (const Column<Row>& column : columns)
     if (column.is_shown) table.columns.push_back(column.name);
@@ -37,6 +38,7 @@ Table table_of(std::string title, const std::vector<Column<Row>>& columns, const
   }
   for (const std::string& name : spare)
     if (has_column(table, name)) table.spare.push_back(name);
+  table.axes = axes;
   return table;
 }
 

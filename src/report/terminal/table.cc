@@ -162,6 +162,24 @@ Table without(Table table, const std::vector<std::string>& names) {
   return table;
 }
 
+// Whether rows have different values in this column.
+bool differs(const Table& table, const std::string& name) {
+  const auto at = std::ranges::find(table.columns, name) - table.columns.begin();
+  return std::ranges::any_of(table.rows, [&](const std::vector<std::string>& row) {
+    return row.at(at) != table.rows.front().at(at);
+  });
+}
+
+// Spare columns, the least important first: those that tell rows apart are at the end.
+std::vector<std::string> spare_columns(const Table& table) {
+  std::vector<std::string> figures, axes;
+  for (const std::string& name : table.spare)
+    (std::ranges::count(table.axes, name) > 0 && differs(table, name) ? axes : figures)
+        .push_back(name);
+  figures.insert(figures.end(), axes.begin(), axes.end());
+  return figures;
+}
+
 std::string folded(const std::string& text, size_t width) {
   return fmt::format("{}\n", fmt::join(wrapped(text, width), "\n"));
 }
@@ -202,7 +220,7 @@ std::string to_text(const Table& whole, const TextOptions& options) {
   if (!fits(table, options.width)) take_long_cells(table, kMaxCellWidth, below);
   if (!fits(table, options.width)) {
     // Removes all spare columns, then restores those that fit, the most important first.
-    left_out = whole.spare;
+    left_out = spare_columns(whole);
     for (size_t i = left_out.size(); i-- > 0;) {
       std::vector<std::string> fewer = left_out;
       fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));

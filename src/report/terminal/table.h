@@ -14,6 +14,8 @@ struct Table {
   std::vector<std::vector<std::string>> rows = {};  // each as long as `columns`
   // Columns that a narrow screen may leave out, the least important first.
   std::vector<std::string> spare = {};
+  // Those of `spare` that tell rows apart where their values differ: then they are left out last.
+  std::vector<std::string> axes = {};
 };
 
 bool has_column(const Table& table, std::string_view name);

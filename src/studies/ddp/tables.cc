@@ -220,6 +220,7 @@ Table ddp_summary(const RecordRefs& records) {
        {"model", workload_cell("model_size")},
        {"precision", workload_cell("precision")},
        {"mode", workload_cell("mode")},
+       {"context", workload_cell("context_length")},
        {"ranks", workload_cell("ranks")},
        {"step ms", statistic_cell(&Statistics::median_ms, "{:.2f}")},
        {"+-%", in_run_cell},
@@ -233,7 +234,9 @@ Table ddp_summary(const RecordRefs& records) {
        {"predicted MiB", memory_cell(&MemoryFacts::predicted_peak, "{:.1f}")},
        {"status", status_cell}},
       record_rows(rows_of_study(records, "ddp"), kDdpStep),
-      {"predicted MiB", "precision", "collectives", "MB sent", "mode"});
+      {"context", "predicted MiB", "precision", "collectives", "MB sent", "mode", "off %",
+       "predicted", "peak MiB", "+-%"},
+      {"context", "precision", "mode"});
 }
 
 std::vector<std::string> ddp_notes(const RecordRefs& records, Verdicts& verdicts) {

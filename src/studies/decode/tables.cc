@@ -281,6 +281,8 @@ Table layer_csv(const RecordRefs& records) {
 Table layer_summary(const RecordRefs& records) {
   return table_of<RecordRow>("parts of a decoder layer; +-% of the median within-run",
                              {{"model", workload_cell("model_config")},
+                              {"kind", workload_cell("layer_kind")},
+                              {"dtype", workload_cell("dtype")},
                               {"part", workload_cell("part")},
                               {"phase", workload_cell("phase")},
                               {"cache", workload_cell("cache")},
@@ -298,7 +300,8 @@ Table layer_summary(const RecordRefs& records) {
                               {"roof %", metric_cell("roof_share", "{:.1f}", 100)},
                               {"status", status_cell}},
                              record_rows(layer_rows(records), kOfLayer),
-                             {"model", "impl", "MMAC", "MiB", "tokens/s", "+-%"});
+                             {"kind", "dtype", "model", "impl", "MMAC", "MiB", "tokens/s", "+-%"},
+                             {"kind", "dtype", "model", "impl"});
 }
 
 std::string layer_bounds(const RecordRefs& records) {

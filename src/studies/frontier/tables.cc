@@ -105,7 +105,8 @@ Table frontier_summary(const RecordRefs& records) {
        {"probes", probes_cell},
        {"status", status_cell}},
       record_rows(rows_of_study(records, "frontier")),
-      {"probes", "heads", "budget", "predicted S", "peak", "dtype", "d_model"});
+      {"probes", "heads", "budget", "predicted S", "peak", "dtype", "d_model"},
+      {"heads", "dtype", "d_model"});
 }
 
 std::vector<std::string> frontier_notes(const RecordRefs& records) {

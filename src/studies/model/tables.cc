@@ -417,9 +417,9 @@ Table model_summary(const RecordRefs& records) {
     columns.push_back(in_run(mode, mode, true));
     spare.insert(spare.end(), {"+-% " + mode, "MiB " + mode, "busy " + mode});
   }
-  spare.insert(spare.end(),
-               {"MiB vanilla", "batch", "precision", "MiB compiled", "loss scale", "skipped",
-                "busy vanilla", "busy compiled", "speedup kernels", "host-bound"});
+  spare.insert(spare.end(), {"MiB vanilla", "batch", "precision", "MiB compiled", "loss scale",
+                             "skipped", "busy vanilla", "busy compiled", "speedup kernels",
+                             "host-bound", "+-% v", "+-% c"});
   columns.push_back({"speedup",
                      [](const Row& row) { return ratio_text(speedup(row, row.scenario)); },
                      has_speedup});
@@ -457,7 +457,7 @@ Table model_summary(const RecordRefs& records) {
   const bool abbreviates = is_shown("vanilla") || is_shown("compiled");
   return table_of(std::string("model: median milliseconds per step, +-% within-run") +
                       (abbreviates ? " (v vanilla, c compiled)" : ""),
-                  columns, rows, spare);
+                  columns, rows, spare, {"precision"});
 }
 
 std::vector<std::string> model_notes(const RecordRefs& records) {

@@ -138,7 +138,8 @@ Table roofline_points(std::span<const RooflinePoint> points) {
               .columns = {"study", "op", "phase", "dtype", "arithmetic", "FLOP/byte",
                           "done GFLOP/s", "roof GFLOP/s", "% of roof", "in", "bound by"},
               .rows = {},
-              .spare = {"roof GFLOP/s", "study", "in", "arithmetic", "FLOP/byte", "dtype"}};
+              .spare = {"roof GFLOP/s", "study", "in", "arithmetic", "FLOP/byte", "dtype"},
+              .axes = {"study", "dtype"}};
   for (const RooflinePoint& point : points)
     table.rows.push_back({point.record->study, point.workload, point.phase, point.dtype, point.path,
                           fmt::format("{:.3g}", point.intensity), giga(point.rate),

@@ -70,6 +70,17 @@ TEST(NarrowTable, GoesWithoutSpareColumnsAndSaysWhereTheyAre) {
   EXPECT_LACKS(to_text(table, {.width = 18}), "p95\n") << "both are left out";
 }
 
+TEST(NarrowTable, LosesFiguresBeforeAColumnThatTellsRowsApart) {
+  Table table{.columns = {"model", "precision", "ms", "p99"},
+              .rows = {{"small", "fp32", "2", "3"}, {"small", "mixed", "1", "2"}},
+              .spare = {"precision", "p99"},
+              .axes = {"precision"}};
+  EXPECT_HAS(to_text(table, {.width = 20}), "small  mixed");
+  EXPECT_LACKS(to_text(table, {.width = 20}), "p99\n");
+  table.rows[1][1] = "fp32";
+  EXPECT_HAS(to_text(table, {.width = 20}), "p99\n") << "all rows are fp32";
+}
+
 TEST(NarrowTable, NeverLosesAColumnThatIsNotSpare) {
   const Table table{.columns = {"implementation", "status"}, .rows = {{"naive", "ok"}}};
   EXPECT_EQ(to_text(table, {.width = 10}), to_text(table));
