@@ -45,6 +45,14 @@ TEST(FrontierReport, WithoutAnEndOrWithinOtherBudgetsThereIsNoRatio) {
     EXPECT_LACKS(notes_of(records), "reaches");
 }
 
+TEST(FrontierReport, TheAnswerCallsNoLimitWhatWasTheLastLengthLookedAt) {
+  const ReportInput input{
+      .records = {frontier("naive", 1024, true), frontier("flash", 4096, false)}};
+  const ReportSection section = frontier_section(report_context(input));
+  EXPECT_TRUE(section.answer.starts_with("naive up to S 1024, flash at least to S 4096 within"))
+      << section.answer;
+}
+
 TEST(FrontierReport, TheAnswerIsThatOfOneViewWhichItNames) {
   ReportInput input{.records = {frontier("flash", 4096, true), frontier("flash", 16384, true),
                                 frontier("flash", 2048, true, 1 << 20)}};
