@@ -7,7 +7,9 @@
 namespace ridgeline {
 
 bool is_timed(const Record& record) {
-  return !record.series.empty() || record.study == "profile";
+  // A row that ran out of memory keeps the times of what fitted.
+  return (record.status == Status::ok || record.status == Status::oom) &&
+         (!record.series.empty() || record.study == "profile");
 }
 
 double processors_taken(const Record& record) {

@@ -21,6 +21,7 @@ struct OtherWork {
   double most_load = 0;        // largest load average before a study
 };
 
+// Whether it has times to show: not if it failed.
 bool is_timed(const Record& record);
 bool is_disturbed(const Record& record);
 // Returns how many processors other work used during the row, on average; 0 if unknown.

@@ -52,6 +52,11 @@ TEST(ReportTrust, GathersWhatRanBesideTheRows) {
   EXPECT_TRUE(has(quiet.answer, "Quiet: no other work ran beside any of 3 timed rows."))
       << quiet.answer;
   EXPECT_EQ(quiet.certainty.level, Certainty::Level::measured);
+  records.push_back(attention_record({.implementation = "own", .status = Status::wrong}));
+  records.back().series = records[0].series;
+  EXPECT_TRUE(has(find_section(report_of_all(records), "trust")->answer, "any of 3 timed rows."))
+      << "times of a wrong row are not shown";
+  records.pop_back();
 
   disturb(records[0], 0.7);
   disturb(records[1], 1.5);
