@@ -276,11 +276,30 @@ std::string_view evidence_name(Evidence evidence) {
   return kEvidence[evidence];
 }
 
+namespace {
+
+bool is_in_means(const RowComparison& row) {
+  return row.verdict && std::isfinite(row.log_time.low);
+}
+
+}  // namespace
+
+double Comparison::mean_speedup() const {
+  double sum = 0;
+  int count = 0;
+  for (const RowComparison& row : rows) {
+    if (!is_in_means(row)) continue;
+    sum += std::log(row.speedup());
+    ++count;
+  }
+  return std::exp(sum / std::max(count, 1));
+}
+
 std::optional<Shift> Comparison::mean_log_time() const {
   Shift mean{0, 0, 0};
   int count = 0;
   for (const RowComparison& row : rows) {
-    if (!row.verdict || !std::isfinite(row.log_time.low)) continue;
+    if (!is_in_means(row)) continue;
     mean.estimate += row.log_time.estimate;
     mean.low += row.log_time.low;
     mean.high += row.log_time.high;

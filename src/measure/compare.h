@@ -123,6 +123,8 @@ struct Comparison {
   // bounds are the means of the rows' bounds, so they hold whenever those do, even under a
   // disturbance that all rows share.
   std::optional<Shift> mean_log_time() const;
+  // The geometric mean of the same rows' speedups, which in turns is not that of the rounds.
+  double mean_speedup() const;
 };
 
 // Pairs rows by study, implementation, device, workload and settings, after merging runs. Throws a

@@ -207,13 +207,15 @@ std::vector<std::string> comparison_sentences(const Comparison& comparison) {
     const auto judged =
         std::count_if(comparison.rows.begin(), comparison.rows.end(),
                       [](const RowComparison& row) { return row.verdict.has_value(); });
-    out.push_back(
-        fmt::format("Geometric mean of the speedups: {:.3f}x ({:.3f} to {:.3f}), {}{}.",
-                    std::exp(-mean->estimate), std::exp(-mean->high), std::exp(-mean->low),
-                    change_text(std::exp(-mean->estimate)),
-                    judged == std::ssize(comparison.rows)
-                        ? ""
-                        : fmt::format(", over {} of {} lines", judged, comparison.rows.size())));
+    const std::string of_medians = fmt::format("{:.3f}x", comparison.mean_speedup());
+    const std::string of_evidence = fmt::format("{:.3f}x", std::exp(-mean->estimate));
+    out.push_back(fmt::format(
+        "Geometric mean of the speedups: {}{} ({:.3f} to {:.3f}), {}{}.",
+        of_medians == of_evidence ? "" : of_medians + ", by the rounds ", of_evidence,
+        std::exp(-mean->high), std::exp(-mean->low), change_text(std::exp(-mean->estimate)),
+        judged == std::ssize(comparison.rows)
+            ? ""
+            : fmt::format(", over {} of {} lines", judged, comparison.rows.size())));
     if (const auto in_doubt = std::count_if(comparison.rows.begin(), comparison.rows.end(),
                                             [](const RowComparison& row) { return row.in_doubt; }))
       out.back() += fmt::format(" {} of the lines {} in doubt, because of the machine.", in_doubt,

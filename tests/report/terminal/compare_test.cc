@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "measure/test_support.h"
 
 namespace ridgeline::compare_sentences_test {
@@ -33,6 +35,25 @@ TEST(ComparisonSentences, CountInTheSingularAndInThePlural) {
        {" 2 of the lines are in doubt, because of the machine.",
         "2 lines have two modes:", "2 rows or phases of the base are not in the new results,"})
     EXPECT_HAS(two, part);
+}
+
+TEST(ComparisonSentences, TheMeanOfTheSpeedupsIsThatOfTheTable) {
+  const Record base = attention_record({.forward_ms = 3}), next = attention_record({});
+  Comparison comparison = compare_records({&base, 1}, {&next, 1}, {});
+  ASSERT_EQ(comparison.rows.size(), 2u);
+  for (RowComparison& row : comparison.rows) {
+    row.verdict = Verdict::unclear;
+    row.log_time = {-std::log(2), -std::log(4), 0};  // of the rounds
+  }
+  comparison.rows[0].base_ms = 8 * comparison.rows[0].new_ms;
+  comparison.rows[1].base_ms = 2 * comparison.rows[1].new_ms;
+  EXPECT_HAS(
+      sentences(comparison),
+      "Geometric mean of the speedups: 4.000x, by the rounds 2.000x (1.000 to 4.000), 2.000x "
+      "faster.");
+  comparison.rows[0].base_ms = 2 * comparison.rows[0].new_ms;
+  EXPECT_HAS(sentences(comparison),
+             "Geometric mean of the speedups: 2.000x (1.000 to 4.000), 2.000x faster.");
 }
 
 }  // namespace
