@@ -124,7 +124,7 @@ std::map<std::string, Record> records_to_keep(const Sweep& sweep) {
       sweep,
       say_problems(read_results(sweep.records), sweep.records.string(), "that row runs again"));
   const Record& here = rows.front().described;  // machine and build are the same in all rows
-  int of_machine = 0, of_build = 0, of_this = 0, fewest = 0, most = 0;
+  int of_machine = 0, of_build = 0, of_this = 0, unchecked = 0, fewest = 0, most = 0;
   std::string machine, commit;
   for (const StudyRow& row : rows) {
     const std::string key = workload_key(row.described);
@@ -133,6 +133,8 @@ std::map<std::string, Record> records_to_keep(const Sweep& sweep) {
       fewest = of_this == 0 ? samples : std::min(fewest, samples);
       most = std::max(most, samples);
       ++of_this;
+      unchecked +=
+          !sweep.flags.no_verify && mine->second.command.find(" --no-verify") != std::string::npos;
       if (mine->second.build == here.build) continue;
       ++of_build;
       commit = mine->second.build.git_commit;
@@ -147,6 +149,9 @@ std::map<std::string, Record> records_to_keep(const Sweep& sweep) {
   if (of_machine > 0)
     say("{} rows were measured on another machine ({}) and run again on this one", of_machine,
         printable(machine, 20));
+  if (unchecked > 0)
+    say("{} of them were not checked (--no-verify); without --resume all rows run anew, and are",
+        unchecked);
   if (of_build > 0)
     say("{} rows that are kept are of another build (commit {}); without --resume all rows run "
         "anew",

@@ -57,6 +57,15 @@ TEST(Resume, OfACompleteSweepRunsNothingAndShowsIt) {
   EXPECT_TRUE(contains(run.out, "seq_len")) << run.out;
 }
 
+TEST(Resume, SaysWhichOfItsRowsWereNotChecked) {
+  const Sandbox sandbox;
+  ASSERT_EQ(sandbox.run(sweep("16") + Arguments{"--no-verify"}).exit_code, 0);
+  EXPECT_TRUE(contains(sandbox.run(resumed("16,32")).err,
+                       "2 of them were not checked (--no-verify); without --resume all rows run"));
+  EXPECT_FALSE(contains(sandbox.run(resumed("16") + Arguments{"--no-verify"}).err, "not checked"))
+      << "nobody asks for it";
+}
+
 TEST(Resume, WithoutAnEarlierFileIsAnOrdinarySweep) {
   const Sandbox sandbox;
   const Finished run = sandbox.run(resumed("16,32"));
