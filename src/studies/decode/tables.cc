@@ -112,17 +112,20 @@ std::string roof_words(const Record& row) {
   return layer_metric(row, "ridge") ? fmt::format(", so that its roof is {}", whose_roof(row)) : "";
 }
 
-// ", and reaches 62 % of memory's roof: memory bounds it", by the roofline's rule; empty if
-// unknown.
+// ", and reaches 62 % of memory's roof: memory bounds it", by the roofline's rule; a row above its
+// roof says nothing of what bounds it. Empty if unknown.
 std::string reached(const Record& row) {
   const auto least = layer_metric(row, "predicted_ms");
   const auto ms = median_of(row, "forward");
   if (!least || !ms || !(*ms > 0)) return {};
   const double share = *least / *ms;
+  const bool is_memory = layer_word(row, "bound") == name(Bound::memory);
+  if (share > kCeilingSlack)
+    return fmt::format(", and runs at {:.0f} % of {} roof, which was measured too low{}",
+                       100 * share, whose_roof(row),
+                       is_memory ? ", or a cache held what it reads" : "");
   return fmt::format(", and reaches {:.0f} % of {} roof: {}", 100 * share, whose_roof(row),
-                     share >= kAtTheRoof ? layer_word(row, "bound") == name(Bound::memory)
-                                               ? "memory bounds it"
-                                               : "arithmetic bounds it"
+                     share >= kAtTheRoof ? is_memory ? "memory bounds it" : "arithmetic bounds it"
                      : is_disturbed(row) ? "its own code or other work bounds it"
                                          : "its own code bounds it");
 }

@@ -270,6 +270,11 @@ TEST(DecodeLayer, ReportsPlaceThePartsBelowTheRoofOfReading) {
   EXPECT_NEAR(roof.points[1].x, 0.5, 1e-9);
   EXPECT_NEAR(roof.points[1].y, 2e9, 1e3);
   EXPECT_TRUE(layer_section(report_context(ReportInput{})).empty());
+
+  for (Record& record : input.records) record.series[0].statistics.median_ms = 1e-9;
+  const std::string above = layer_section(report_context(input)).answer;
+  EXPECT_HAS(above, " % of arithmetic's roof, which was measured too low; decode ");
+  EXPECT_LACKS(above, "bounds it") << "no roof bounds what runs above it";
 }
 
 TEST(DecodeLayer, RefusesWhatMakesNoRow) {
