@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/print.h"
+#include "report/record_cells.h"
 #include "report/terminal/problems.h"
 
 namespace ridgeline {
@@ -20,7 +21,8 @@ std::unique_ptr<History> history_if_any(const fs::path& results_dir) {
 
 void save_baseline(History& history, const std::string& name, const std::vector<Record>& records,
                    const fs::path& results_dir) {
-  say("saved {} rows as baseline '{}' in {}", history.save(name, records).rows, name,
+  say("saved {} as baseline '{}' in {}",
+      counted(static_cast<size_t>(history.save(name, records).rows), "record"), name,
       History::file_in(results_dir).string());
 }
 

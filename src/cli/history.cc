@@ -11,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/write_report.h"
 #include "report/page/history.h"
+#include "report/record_cells.h"
 #include "report/terminal/history.h"
 #include "report/terminal/problems.h"
 #include "studies/shared_flags.h"
@@ -84,7 +85,8 @@ int import(const HistoryFlags& flags, const std::filesystem::path& file) {
       say_problems(read_results(flags.import_file), flags.import_file);
   History history(file, Database::Open::create);
   const SavedRun run = history.save(flags.as, records);
-  print("Saved {} rows as '{}' in {}\n", run.rows, run.name, file.string());
+  print("Saved {} as '{}' in {}\n", counted(static_cast<size_t>(run.rows), "record"), run.name,
+        file.string());
   return 0;
 }
 

@@ -210,13 +210,22 @@ TEST(CompareCommand, ARowThatOneSideCannotMeasureIsToldAndTheOthersGoOn) {
   EXPECT_TRUE(contains(run.err, "gate failed")) << run.err;
 }
 
+TEST(HistoryCommand, SeveralRunsOfARowAreRecordsAndNotRows) {
+  const Sandbox sandbox;
+  const Finished saved = sandbox.run(kTiny + Arguments{"--impl", "flash", "--num-iterations", "6",
+                                                       "--runs", "2", "--save-baseline", "main"});
+  EXPECT_TRUE(contains(saved.err, "saved 4 records as baseline 'main'")) << "of two rows\n"
+                                                                         << saved.err;
+  EXPECT_TRUE(contains(sandbox.run({"history", "--baselines"}).out, "records"));
+}
+
 TEST(HistoryCommand, BaselinesAreSavedComparedAndShown) {
   const Sandbox sandbox;
   const Arguments study =
       kTiny + Arguments{"--impl", "flash", "--num-iterations", "20", "--save-baseline", "main"};
   const Finished saved = sandbox.run(study);
   EXPECT_EQ(saved.exit_code, 0) << saved.err;
-  EXPECT_TRUE(contains(saved.err, "saved 2 rows as baseline 'main'")) << saved.err;
+  EXPECT_TRUE(contains(saved.err, "saved 2 records as baseline 'main'")) << saved.err;
   ASSERT_EQ(sandbox.run(study).exit_code, 0);
   const Finished compared =
       sandbox.run({"compare", "--baseline", "main", "results/attention/attention.jsonl"});

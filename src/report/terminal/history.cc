@@ -97,7 +97,7 @@ Table history_csv(std::span<const SavedRecord> records, const NoiseLookup& noise
 
 Table baselines_table(std::span<const SavedRun> runs) {
   Table table{.title = "baselines; the newest of a name is what it stands for",
-              .columns = {"name", "saved at", "commit", "rows"}};
+              .columns = {"name", "saved at", "commit", "records"}};
   for (const SavedRun& run : runs)
     table.rows.push_back(
         {run.name, run.saved_at, printable(run.git_commit, 40), std::to_string(run.rows)});
