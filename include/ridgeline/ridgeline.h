@@ -131,8 +131,9 @@ RL_API rl_status rl_context_synchronize(rl_context* context);
  *   rl_score_function* function = NULL;
  *   if (rl_score_function_create(alibi, 7, &function) != RL_OK) return fail(rl_last_error());
  *
- * Numbers are fp32. Arithmetic converts positions and integers to numbers; conditions are results
- * of comparisons, of AND, OR and NOT, or operands. A score of -infinity masks the key.
+ * Numbers are fp32. Arithmetic, and comparisons with numbers, convert positions and integers to
+ * numbers; two integers are compared as such. Conditions are results of comparisons, of AND, OR and
+ * NOT, or operands. A score of -infinity masks the key.
  */
 typedef enum rl_score_op {
   RL_SCORE = 0,

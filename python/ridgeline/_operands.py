@@ -82,21 +82,20 @@ def lay(tensor, index, sizes, like):
     return _as_int32(laid) if "int" in _dtype(laid) and _dtype(laid) != "int32" else laid
 
 
-_WIDE_INTEGERS = ("int32", "int64", "uint32", "uint64")
-_LARGEST_INTEGER = 2**24  # the CPU's kernels compute in float32
+_WIDE_INTEGERS = ("int64", "uint32", "uint64")
 
 
 def _check_exact(tensor):
-    """Refuses integers that the kernels would round or cut, so that different ones, such as the documents of two queries,
-    would compare equal. Values on a GPU are not looked at, because that would wait for it."""
+    """Refuses integers of which the kernels would read the lower 32 bits, so that different ones, such as the documents of
+    two queries, could compare equal. Values on a GPU are not looked at, because that would wait for it."""
     if _on_torch(tensor) and tensor.device.type != "cpu" or 0 in tensor.shape:
         return
     values = tensor.resolve_neg().numpy() if _on_torch(tensor) and "numpy" in sys.modules else tensor  # up to 18 times as fast
     least, most = int(values.min()), int(values.max())
-    if least < -_LARGEST_INTEGER or most > _LARGEST_INTEGER:
+    if least < -(2**31) or most >= 2**31:
         raise InvalidArgument(
-            f"a score function reads integers from {least} to {most}: make them small, at most 2^24 and at least -2^24, for "
-            "instance by torch.unique(x, return_inverse=True)"
+            f"a score function reads integers from {least} to {most}: make them fit 32 bits, for instance by "
+            "torch.unique(x, return_inverse=True)"
         )
 
 

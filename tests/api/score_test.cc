@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 #include <ridgeline/attention.h>
 
+#include <array>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <functional>
 #include <limits>
@@ -268,19 +270,23 @@ TEST(LibraryScores, HideKeysByConditions) {
        }});
 }
 
-// Integer and boolean operands: documents by number, and a table of keys that are padding.
+// Integer and boolean operands: documents by number, and a table of keys that are padding. Numbers
+// that fp32 cannot tell apart are other documents.
 TEST(LibraryScores, ReadIntegersAndBooleans) {
-  const FunctionPointer function = function_of({{RL_SCORE, {}, 0},
-                                                {RL_SCORE_INT_OPERAND, {0}, 0},
-                                                {RL_SCORE_INT_OPERAND, {1}, 0},
-                                                {RL_SCORE_BOOL_OPERAND, {2}, 0},
-                                                {RL_SCORE_EQUAL, {1, 2}, 0},
-                                                {RL_SCORE_NOT, {3}, 0},
-                                                {RL_SCORE_AND, {4, 5}, 0},
-                                                {RL_SCORE_CONSTANT, {}, -kInfinity},
-                                                {RL_SCORE_WHERE, {6, 0, 7}, 0}});
+  const auto documents_that = [](int32_t compare) {
+    return function_of({{RL_SCORE, {}, 0},
+                        {RL_SCORE_INT_OPERAND, {1}, 0},
+                        {RL_SCORE_INT_OPERAND, {0}, 0},
+                        {RL_SCORE_BOOL_OPERAND, {2}, 0},
+                        {compare, {1, 2}, 0},
+                        {RL_SCORE_NOT, {3}, 0},
+                        {RL_SCORE_AND, {4, 5}, 0},
+                        {RL_SCORE_CONSTANT, {}, -kInfinity},
+                        {RL_SCORE_WHERE, {6, 0, 7}, 0}});
+  };
+  const FunctionPointer same = documents_that(RL_SCORE_EQUAL);
   constexpr int64_t kLength = 6;
-  std::vector<int32_t> documents = {0, 0, 1, 1, 1, 2};
+  std::vector<int32_t> documents(kLength);
   std::vector<uint8_t> padding = {0, 0, 0, 0, 1, 0};
   const int64_t rows[] = {1, 1, kLength, 1}, columns[] = {1, 1, 1, kLength};
   const rl_tensor of_queries = {
@@ -299,13 +305,23 @@ TEST(LibraryScores, ReadIntegersAndBooleans) {
   forward.k = &k.tensor;
   forward.v = &v.tensor;
   forward.out = &out.tensor;
-  forward.score = function.get();
   forward.operands = operands;
   forward.operand_count = 3;
-  ASSERT_EQ(rl_attention_forward(context.get(), &forward), RL_OK) << rl_last_error();
-  const float want[] = {0.5f, 0.5f, 2.5f, 2.5f, 2.5f, 5};  // means of the keys of its document
-  for (size_t i = 0; i < kLength; ++i) EXPECT_FLOAT_EQ(out.values[4 * i], want[i]) << i;
+  const auto expect_means = [&](const FunctionPointer& function, const std::vector<float>& want) {
+    forward.score = function.get();
+    for (const int32_t first : {0, 1 << 24, INT32_MAX - 2, INT32_MIN}) {
+      for (size_t i = 0; i < kLength; ++i) documents[i] = first + std::array{0, 0, 1, 1, 1, 2}[i];
+      ASSERT_EQ(rl_attention_forward(context.get(), &forward), RL_OK) << rl_last_error();
+      for (size_t i = 0; i < kLength; ++i)
+        EXPECT_FLOAT_EQ(out.values[4 * i], want[i]) << i << " from " << first;
+    }
+  };
+  // Means of the keys of the query's document, of these and earlier ones, and of earlier ones.
+  expect_means(same, {0.5f, 0.5f, 2.5f, 2.5f, 2.5f, 5});
+  expect_means(documents_that(RL_SCORE_LESS_EQUAL), {0.5f, 0.5f, 1.5f, 1.5f, 1.5f, 2.2f});
+  expect_means(documents_that(RL_SCORE_LESS), {0, 0, 0.5f, 0.5f, 0.5f, 1.5f});
 
+  forward.score = same.get();
   forward.operand_count = 2;
   EXPECT_EQ(rl_attention_forward(context.get(), &forward), RL_ERROR_INVALID_ARGUMENT);
   EXPECT_HAS(rl_last_error(), "operand_count is 2, the score function has 3");

@@ -293,17 +293,20 @@ def test_a_causal_mask_and_a_window_are_taken_out_so_that_tiles_are_skipped():
         close(lambda s, b, h, i, j, n=wide: where((i >= j) & (i - j < n), s, -math.inf), lambda s: s.masked_fill(AT < TO, -math.inf))
 
 
+@pytest.mark.parametrize("first", [0, 2**24, -(2**31), 2**31 - LENGTH])
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
-def test_integers_that_would_be_rounded_are_refused(dtype):
-    documents = torch.arange(LENGTH, dtype=dtype) // 5 + 2**24
+def test_integers_are_compared_exactly(dtype, first):
+    documents = torch.arange(LENGTH, dtype=dtype) // 5 + first
+    close(lambda s, b, h, i, j: where(documents[i] == documents[j], s, -math.inf),
+          lambda s: s.masked_fill(documents[:, None] != documents, -math.inf))  # fmt: skip
+    close(lambda s, b, h, i, j: where(documents[i] >= documents[j], s, -math.inf),
+          lambda s: s.masked_fill(documents[:, None] < documents, -math.inf))  # fmt: skip
 
-    def score(s, b, h, i, j):
-        return where(documents[i] == documents[j], s, -math.inf)
 
-    with pytest.raises(ridgeline.InvalidArgument, match="integers from 16777216 to"):
-        close(score, None)
-    documents -= documents.max()
-    close(score, lambda s: s.masked_fill(documents[:, None] != documents, -math.inf))
+def test_integers_that_need_more_than_32_bits_are_refused():
+    documents = torch.arange(LENGTH) // 5 + 2**32
+    with pytest.raises(ridgeline.InvalidArgument, match="integers from 4294967296 to"):
+        close(lambda s, b, h, i, j: where(documents[i] == documents[j], s, -math.inf), None)
 
 
 def test_a_query_whose_keys_are_all_hidden_gets_zeros():

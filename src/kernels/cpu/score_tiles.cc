@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <map>
 
 #include "kernels/cpu/chunk.h"
@@ -17,35 +18,51 @@ TensorView broadcast(TensorView view) {
   return view;
 }
 
+bool is_comparison(Op op) {
+  const PointwiseRow* row = pointwise_row(op);
+  return row != nullptr && row->kind == PointwiseKind::comparison;
+}
+
 }  // namespace
 
 ScoreProgram::ScoreProgram(const Graph& graph, Value wanted) {
   const std::vector<Value> inputs = graph.inputs();
   const std::vector<uint32_t> needed = needed_nodes(graph, wanted);
-  input_count_ = inputs.size();
-  reads_.assign(inputs.size(), false);
+  const auto input_count = static_cast<uint32_t>(inputs.size());
+  reads_.assign(2 * inputs.size(), false);
   std::map<uint32_t, uint32_t> places;  // by node
-  for (uint32_t i = 0; i < inputs.size(); ++i) places[inputs[i].node] = i;
+  for (uint32_t i = 0; i < input_count; ++i) places[inputs[i].node] = i;
   for (uint32_t number = 0; number < graph.nodes().size(); ++number) {
     const Node& node = graph.nodes()[number];
     if (node.op != Op::constant) continue;
-    places[number] = static_cast<uint32_t>(input_count_ + constants_.size());
+    places[number] = static_cast<uint32_t>(reads_.size() + constants_.size());
     constants_.push_back(static_cast<float>(std::get<Scalar>(node.attributes.detail).value));
   }
   const auto place_of = [&](Value value) {
     const uint32_t place = places.at(value.node);
-    if (place < input_count_) reads_[place] = true;
+    if (place < input_count) reads_[place] = true;
     return place;
+  };
+  const auto is_integer = [&](Value value) {
+    return places.at(value.node) < input_count && graph.type(value).dtype == DType::i32;
   };
   for (uint32_t number : needed) {
     const Node& node = graph.nodes()[number];
-    if (node.op == Op::cast) {  // everything is fp32 here
+    if (node.op == Op::cast) {  // everything is fp32 here but integers that are compared
       places[number] = place_of(node.inputs[0]);
       continue;
     }
-    Step step{node.op, {}};
-    for (size_t i = 0; i < node.inputs.size(); ++i) step.inputs[i] = place_of(node.inputs[i]);
-    places[number] = static_cast<uint32_t>(input_count_ + constants_.size() + steps_.size());
+    Step step{node.op, is_comparison(node.op) && std::ranges::all_of(node.inputs, is_integer), {}};
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const Value input = node.inputs[i];
+      if (step.compares_integers) {
+        step.inputs[i] = input_count + places.at(input.node);
+        reads_[step.inputs[i]] = true;
+      } else {
+        step.inputs[i] = place_of(input);
+      }
+    }
+    places[number] = static_cast<uint32_t>(reads_.size() + constants_.size() + steps_.size());
     steps_.push_back(step);
   }
   wanted_ = place_of(wanted);
@@ -53,16 +70,17 @@ ScoreProgram::ScoreProgram(const Graph& graph, Value wanted) {
 
 const float* ScoreProgram::run(const SimdKernels& simd, std::span<const PointwiseOperand> inputs,
                                int64_t count, float* buffers) const {
-  const size_t first_step = input_count_ + constants_.size();
+  const size_t first_step = reads_.size() + constants_.size();
   const auto place = [&](uint32_t number) -> PointwiseOperand {
-    if (number < input_count_) return inputs[number];
-    if (number < first_step) return {&constants_[number - input_count_], true};
+    if (number < reads_.size()) return inputs[number];
+    if (number < first_step) return {&constants_[number - reads_.size()], true};
     return {buffers + static_cast<int64_t>(number - first_step) * count, false};
   };
   for (size_t i = 0; i < steps_.size(); ++i) {
     const std::array<PointwiseOperand, 3> operands = {
         place(steps_[i].inputs[0]), place(steps_[i].inputs[1]), place(steps_[i].inputs[2])};
-    simd.pointwise(steps_[i].op, operands.data(), buffers + static_cast<int64_t>(i) * count, count);
+    const auto compute = steps_[i].compares_integers ? simd.compare_integers : simd.pointwise;
+    compute(steps_[i].op, operands.data(), buffers + static_cast<int64_t>(i) * count, count);
   }
   const PointwiseOperand result = place(wanted_);
   if (!result.is_scalar) return result.data;
@@ -151,10 +169,10 @@ void ScoreTiles::for_each_part(const ScoreProgram& program, const FlashFunction&
   const size_t operands = operands_.size(), filled = operands + positions_.size();
   thread_local std::vector<float>
       memory;  // columns beyond the tile hold anything; callers ignore them
-  memory.resize(std::max(memory.size(), (filled + static_cast<size_t>(program.buffer_count())) *
+  memory.resize(std::max(memory.size(), (2 * filled + static_cast<size_t>(program.buffer_count())) *
                                             static_cast<size_t>(count)));
-  float* buffers = memory.data() + filled * static_cast<size_t>(count);
-  std::vector<PointwiseOperand> inputs(filled + 2);
+  float* buffers = memory.data() + 2 * filled * static_cast<size_t>(count);
+  std::vector<PointwiseOperand> inputs(2 * program.input_count());
   for (int64_t row = 0; row < rows; row += rows_at_once) {
     const int64_t present = std::min(rows_at_once, rows - row);
     // Rows that are all alike are filled once per tile, and then copied.
@@ -171,41 +189,55 @@ void ScoreTiles::for_each_part(const ScoreProgram& program, const FlashFunction&
     const auto from_row = [&](const float* tile) {
       return PointwiseOperand{tile == nullptr ? nullptr : tile + row * place.stride, false};
     };
+    // The memory of an input, as numbers or as integers; null if it is not read.
+    const auto memory_of = [&](size_t i, bool as_integers, bool same) -> float* {
+      const size_t slot = i + 1 + (as_integers ? program.input_count() : 0);
+      if (!program.reads(slot)) return nullptr;
+      float* to = memory.data() + static_cast<int64_t>(as_integers ? filled + i : i) * count;
+      inputs[slot] = {to, same};
+      return to;
+    };
     inputs[0] = from_row(scores);
     for (size_t i = 0; i < operands; ++i) {
-      if (!program.reads(i + 1)) continue;
       const TensorView& view = operands_[i];
       const int64_t row_stride = view.strides[place.rows_are_keys ? 3 : 2];
       const int64_t column_stride = view.strides[place.rows_are_keys ? 2 : 3];
       const int64_t head = function.batch * view.strides[0] + function.head * view.strides[1];
-      float* to = memory.data() + static_cast<int64_t>(i) * count;
       const bool same = row_stride == 0 && column_stride == 0;
-      inputs[i + 1] = {to, same};
-      fill_rows(to, row_stride == 0, same ? 1 : present, [&](int64_t r, float* line) {
-        widen_row(
-            simd_, view.dtype, view.data,
-            head + (place.rows.begin + row + r) * row_stride + place.columns.begin * column_stride,
-            column_stride, same ? 1 : columns, line);
-      });
+      const int64_t lines = same ? 1 : present, elements = same ? 1 : columns;
+      const auto offset_of = [&](int64_t r) {
+        return head + (place.rows.begin + row + r) * row_stride +
+               place.columns.begin * column_stride;
+      };
+      if (float* to = memory_of(i, false, same))
+        fill_rows(to, row_stride == 0, lines, [&](int64_t r, float* line) {
+          widen_row(simd_, view.dtype, view.data, offset_of(r), column_stride, elements, line);
+        });
+      if (float* to = memory_of(i, true, same))
+        fill_rows(to, row_stride == 0, lines, [&](int64_t r, float* line) {
+          for (int64_t c = 0; c < elements; ++c)
+            line[c] = std::bit_cast<float>(view.as<int32_t>()[offset_of(r) + c * column_stride]);
+        });
     }
     for (size_t i = operands; i < filled; ++i) {
-      if (!program.reads(i + 1)) continue;
-      float* to = memory.data() + static_cast<int64_t>(i) * count;
       const int axis = positions_[i - operands];
-      const bool same = axis < 2;
-      inputs[i + 1] = {to, same};
-      if (same) {
-        *to = static_cast<float>(axis == 0 ? function.batch : function.head);
-        continue;
-      }
-      const bool along_rows = (axis == 3) == place.rows_are_keys;
-      fill_rows(to, !along_rows, present, [&](int64_t r, float* line) {
-        for (int64_t c = 0; c < columns; ++c)
-          line[c] =
-              static_cast<float>(along_rows ? place.rows.begin + row + r : place.columns.begin + c);
-      });
+      const bool same = axis < 2, along_rows = (axis == 3) == place.rows_are_keys;
+      const auto fill = [&](float* to, const auto& put) {
+        if (to == nullptr) return;
+        if (same) {
+          *to = put(axis == 0 ? function.batch : function.head);
+          return;
+        }
+        fill_rows(to, !along_rows, present, [&](int64_t r, float* line) {
+          for (int64_t c = 0; c < columns; ++c)
+            line[c] = put(along_rows ? place.rows.begin + row + r : place.columns.begin + c);
+        });
+      };
+      fill(memory_of(i, false, same), [](int64_t at) { return static_cast<float>(at); });
+      fill(memory_of(i, true, same),
+           [](int64_t at) { return std::bit_cast<float>(static_cast<int32_t>(at)); });
     }
-    inputs[filled + 1] = from_row(gradients);
+    if (filled + 1 < program.input_count()) inputs[filled + 1] = from_row(gradients);
     const int64_t elements = present * place.stride;
     if (use(row, elements, program.run(simd_, inputs, elements, buffers))) return;
   }

@@ -20,21 +20,24 @@ class ScoreProgram {
  public:
   ScoreProgram(const Graph& graph, Value wanted);
 
-  // `inputs`: one for each input of the graph, of `count` elements or one for all; those that the
-  // wanted value does not depend on may be missing. `buffers` has buffer_count() * count floats.
+  // `inputs`: one for each input of the graph, of `count` elements or one for all, and then each
+  // again as the bits of int32_t; those that reads() denies may be missing. `buffers` has
+  // buffer_count() * count floats.
   const float* run(const SimdKernels& simd, std::span<const PointwiseOperand> inputs, int64_t count,
                    float* buffers) const;
   int64_t buffer_count() const { return static_cast<int64_t>(steps_.size()) + 1; }
+  size_t input_count() const { return reads_.size() / 2; }
   bool reads(size_t input) const { return reads_[input]; }
 
  private:
   struct Step {
     Op op;
+    bool compares_integers;
     std::array<uint32_t, 3> inputs;  // slots
   };
-  // Slots hold the inputs, then the constants, then the results of the steps.
-  size_t input_count_;
-  std::vector<bool> reads_;  // by input
+  // Slots hold the inputs, as numbers and as integers, then the constants, then the results of the
+  // steps.
+  std::vector<bool> reads_;  // by slot of an input
   std::vector<float> constants_;
   std::vector<Step> steps_;
   uint32_t wanted_;  // a slot

@@ -51,6 +51,8 @@ struct FewRows {
 struct SimdKernels {
   // out[i] = op(operands[0][i], operands[1][i], ...); booleans are 0 and 1. `out` may alias one.
   void (*pointwise)(Op op, const PointwiseOperand* operands, float* out, int64_t count);
+  // A comparison of operands that hold the bits of int32_t.
+  void (*compare_integers)(Op op, const PointwiseOperand* operands, float* out, int64_t count);
   // Conversion from storage to fp32 and back; narrowing rounds to nearest even.
   void (*load)(DType dtype, const void* source, float* out, int64_t count);
   void (*store)(DType dtype, const float* source, void* out, int64_t count);

@@ -65,6 +65,17 @@ struct Maths {
   }
 };
 
+// Comparisons of lanes that hold the bits of integers.
+struct IntegerMaths {
+  static auto integers(Floats x) { return hn::BitCast(hn::RebindToSigned<Wide>(), x); }
+  static Floats truth_of(hn::Mask<hn::RebindToSigned<Wide>> mask) {
+    return truth(hn::RebindMask(Wide(), mask));
+  }
+  static Floats less(Floats x, Floats y) { return truth_of(hn::Lt(integers(x), integers(y))); }
+  static Floats less_equal(Floats x, Floats y) { return hn::Sub(one(), less(y, x)); }
+  static Floats equal(Floats x, Floats y) { return truth_of(hn::Eq(integers(x), integers(y))); }
+};
+
 template <class F>
 void unary(F f, const PointwiseOperand* operands, float* out, int64_t count) {
   const float* x = operands[0].data;
@@ -125,6 +136,19 @@ void pointwise(Op op, const PointwiseOperand* operands, float* out, int64_t coun
     default:  // not a pointwise op: NaN cannot be mistaken for a result
       return unary([](Floats) { return hn::Set(Wide(), __builtin_nanf("")); }, operands, out,
                    count);
+  }
+}
+
+void compare_integers(Op op, const PointwiseOperand* operands, float* out, int64_t count) {
+  switch (op) {
+#define RIDGELINE_CASE(name, ...)                                                             \
+  case Op::name:                                                                              \
+    return binary([](Floats x, Floats y) { return IntegerMaths::name(x, y); }, operands, out, \
+                  count);
+    RIDGELINE_COMPARISONS(RIDGELINE_CASE)
+#undef RIDGELINE_CASE
+    default:  // not a comparison
+      std::fill_n(out, count, __builtin_nanf(""));
   }
 }
 

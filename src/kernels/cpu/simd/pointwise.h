@@ -8,6 +8,7 @@
 namespace ridgeline::RIDGELINE_ISA {
 
 void pointwise(Op op, const PointwiseOperand* operands, float* out, int64_t count);
+void compare_integers(Op op, const PointwiseOperand* operands, float* out, int64_t count);
 void load(DType dtype, const void* source, float* out, int64_t count);
 void attend(const CachedRun& run);
 void multiply_few_rows(const FewRows& product);

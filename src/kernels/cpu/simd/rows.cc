@@ -99,6 +99,7 @@ float sum_of_squares(const float* x, int64_t count) {
 
 const SimdKernels kSimdKernels = {
     .pointwise = pointwise,
+    .compare_integers = compare_integers,
     .load = load,
     .store = store,
     .sum = sum,
