@@ -125,9 +125,7 @@ void draw_points(SvgPicture& picture, const RowLayout& layout) {
                    to = layout.along(is_stacked ? stack + point.y : point.y);
       stack += point.y;
       if (is_dots) {
-        ChartSeries dot = series;
-        if (dot.mark == ChartSeries::Mark::line_and_points) dot.mark = ChartSeries::Mark::points;
-        picture.mark(to, middle, dot, &point);
+        picture.mark(to, middle, series, &point);
       } else {
         picture.bar(std::min(from, to), top, std::abs(to - from) - (is_stacked ? 1 : 0),
                     has_lines ? kLine - 3 : kThick, &point);
