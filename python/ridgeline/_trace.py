@@ -169,7 +169,9 @@ def trace(score, causal=0, window=0):
     try:
         result = _expression(score(Expression(_SCORE), *positions))
     except IndexError as problem:  # numpy's, which knows no index but its own
-        raise InvalidArgument(f"the score function read an array at a score or position: {problem}. {TABLES.capitalize()}") from problem
+        raise InvalidArgument(
+            f"the score function read an array at a score or position: {problem}. {TABLES.capitalize()}"
+        ) from problem
     if result.condition:
         raise InvalidArgument("the score function gives a condition: use where(condition, s, -math.inf)")
     operands, mask = Operands(), Options(causal=causal, window=window)

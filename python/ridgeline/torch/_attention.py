@@ -195,8 +195,9 @@ def _plan(q, k, v, scale, causal, window, deterministic, enable_gqa):
 
 def is_watched(q, k, v):
     """Whether a call is not plain: under a compiler, tracer, mode or transform, or with subclasses or negated views."""
-    return (_compiling() or jit_trace() is not None or _modes() or _transforms() or forward_ad._current_level >= 0 or type(q) not in _PLAIN or
-            type(k) not in _PLAIN or type(v) not in _PLAIN or q.is_neg() or k.is_neg() or v.is_neg())  # fmt: skip
+    return (_compiling() or jit_trace() is not None or _modes() or _transforms() or forward_ad._current_level >= 0 or
+            type(q) not in _PLAIN or type(k) not in _PLAIN or type(v) not in _PLAIN or
+            q.is_neg() or k.is_neg() or v.is_neg())  # fmt: skip
 
 
 def transform_of(*tensors):

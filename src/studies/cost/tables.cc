@@ -28,8 +28,7 @@ bool is_measured(const Record& record) {
 
 // "layer, small, context 1024, batch 4, bf16: prefill does 300 FLOPs per byte, decode 2; on A100
 // they are bounded by compute and by memory, and the least time of a token is 30 times as long in
-// decode;
-// on H100 ..."
+// decode; on H100 ..."
 std::vector<std::string> prefill_and_decode(const std::vector<const Record*>& rows) {
   std::vector<std::string> works;
   std::map<std::string, std::string> text;
