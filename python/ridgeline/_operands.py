@@ -8,7 +8,7 @@ import sys
 from ._arrays import namespace
 from ._calls import MOST_OPERANDS
 from .errors import InvalidArgument, Unsupported, WrongType
-from .score import _BINARY, _BOOL_OPERAND, _CONSTANT, _INT_OPERAND, _OPERAND, _POSITION, _UNARY, _WHERE, Expression, _on_torch
+from .score import _BINARY, _BOOL_OPERAND, _CONSTANT, _INT_OPERAND, _OPERAND, _POSITION, _UNARY, _WHERE, _on_torch
 
 _AXES = ("batch", "heads", "queries", "keys")
 
