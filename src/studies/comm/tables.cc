@@ -179,19 +179,27 @@ void explain_ranks(const std::vector<const Record*>& rows, std::vector<std::stri
     if (group.empty()) continue;
     const Record& few = **std::ranges::min_element(group, by_ranks);
     const Record& many = **std::ranges::max_element(group, by_ranks);
-    const double grown = *median_ms(many) / *median_ms(few);
+    const std::string fewest = text_of(few.workload, "ranks"),
+                      most = text_of(many.workload, "ranks");
+    Record alike = many;  // verdicts are on rows of one workload
+    alike.workload = few.workload;
+    const Judgement judged = verdict_between(few, alike, kCommPhase);
     const double sent = factor_of(many) / factor_of(few);
     std::string text = fmt::format(
-        "{} {} {} of {}: {} ranks take {:.2f}x as long as {}; a rank has to send {:.2f}x as much",
-        few.implementation, text_of(few.workload, "dtype"), text_of(few.workload, "collective"),
-        size_text(few), text_of(many.workload, "ranks"), grown, text_of(few.workload, "ranks"),
+        "{} {} {} of {}: {}; a rank has to send {:.2f}x as much", few.implementation,
+        text_of(few.workload, "dtype"), text_of(few.workload, "collective"), size_text(few),
+        judged.verdict == Verdict::unclear
+            ? fmt::format("whether {} ranks take longer than {} is undecided ({})", most, fewest,
+                          judged.reason)
+            : fmt::format("{} ranks take {:.2f}x as long as {}", most,
+                          *median_ms(many) / *median_ms(few), fewest),
         sent);
     const auto processors = static_cast<int64_t>(few.machine.logical_cores);
     if (processors > 0 && whole_of(many, "ranks") > processors)
       text += fmt::format(
           ", and {} ranks share {} processors, so that the sum of what all ranks move, {:.2f}x, "
           "counts as well",
-          text_of(many.workload, "ranks"), processors,
+          most, processors,
           sent * static_cast<double>(whole_of(many, "ranks")) /
               static_cast<double>(whole_of(few, "ranks")));
     notes.push_back(text);

@@ -175,6 +175,9 @@ TEST(CommNotes, SayNoMoreThanTheDataDo) {
                       "4 ranks take 3.00x as long as 2; a rank has to send 1.50x as much, "
                       "and 4 ranks share 2 processors"))
       << grown[1];
+  records.back() = made_row("gloo", 4, 1'000'000, 2.8);
+  const std::vector<std::string> noise = with_verdicts<comm_notes>(records);
+  EXPECT_TRUE(any_has(noise, "whether 4 ranks take longer than 2 is undecided (")) << noise[1];
 }
 
 TEST(CommNotes, DoNotExtrapolateWhereLatencyEnds) {
