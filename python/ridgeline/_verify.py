@@ -197,6 +197,8 @@ def verify(function, *, problems=24, seed=0, dtypes=None, device="cpu", heads=Tr
             raise InvalidArgument(f"dtype {dtype!r}: expected float32, bfloat16 or float16")
         if dtype == "bfloat16" and isinstance(library, _Numpy):
             raise InvalidArgument("numpy has no dtype 'bfloat16': use float32 or float16, or arrays='torch'")
+    if benchmark is not None and len(benchmark) != 4:
+        raise InvalidArgument(f"benchmark is {benchmark!r}: expected (batch, heads, length, width)")
     tiny = _Problem(*_TINY, False, dtypes[0], 0)
     call, with_causal = _caller(function, library.tensors(tiny, heads))
     rows = []

@@ -17,6 +17,7 @@ import warnings
 
 from . import _program
 from ._records import Records, rows_of
+from .errors import InvalidArgument
 
 # function -> (command, what it answers); docs/python.md has the same list.
 STUDIES = {
@@ -82,7 +83,10 @@ for _name, (_command, _answers) in STUDIES.items():
 def flags(study):
     """Returns the keywords of a study: {"seq_len": "sequence lengths", ...}."""
     command = STUDIES[study][0] if study in STUDIES else study
-    options = _program.facts()["commands"][command]["options"]
+    commands = _program.facts()["commands"]
+    if command not in commands:
+        raise InvalidArgument(f"{study!r} is no study: expected one of {', '.join(STUDIES)}")
+    options = commands[command]["options"]
     return {name[2:].replace("-", "_"): option["description"] for option in options for name in option["names"]
             if name.startswith("--")}  # fmt: skip
 

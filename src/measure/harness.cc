@@ -67,6 +67,9 @@ class Row {
     record_.implementation = callable.implementation;
     record_.device = callable.device;
     record_.workload = {{"name", callable.name}};
+    if (callable.sizes.contains("name"))
+      throw Error(ErrorKind::usage, "a size is called 'name', as what is measured is",
+                  "give it another name");
     for (const auto& [name, size] : callable.sizes) record_.workload[name] = size;
     if (callable.cold_cache) record_.settings["mode"] = "cold";
     record_.machine = collect_machine_facts();

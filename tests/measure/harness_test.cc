@@ -210,5 +210,11 @@ TEST(Harness, NothingToMeasureIsAUsageError) {
   EXPECT_ERROR(Harness().measure({.run = [] {}}), ErrorKind::usage, "nothing to measure");
 }
 
+TEST(Harness, ASizeCalledNameIsAUsageError) {
+  Callable callable = scripted({1});
+  callable.sizes = {{"name", 3}};
+  EXPECT_ERROR(Harness().measure(callable), ErrorKind::usage, "a size is called 'name'");
+}
+
 }  // namespace
 }  // namespace ridgeline

@@ -90,6 +90,7 @@ def test_what_a_callable_raises_passes_through():
         ({"bytes": math.nan}, ValueError, "bytes is nan"),
         ({"device": "tpu"}, ValueError, "device is 'tpu'"),
         ({"sizes": {"n": "x"}}, TypeError, "n is 'x'"),
+        ({"sizes": {"name": 3}}, ValueError, "a size is called 'name'"),
         ({"sizes": {3: 1}}, TypeError, "3 is no text"),
         ({"name": "a\0b"}, TypeError, "is no text"),
         ({"roof": "A100"}, ValueError, "needs flops and bytes"),
