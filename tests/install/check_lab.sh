@@ -14,7 +14,7 @@ for program in apt-get cmake ctest sudo; do
   printf '#!/bin/sh\necho %s "$@" >>"%s/asked"\n' "$program" "$folder" >"$folder/bin/$program"
 done
 # Everything but the browser and PyTorch is installed.
-printf '#!/bin/sh\nfor last; do :; done\n[ "$last" = chromium ] || [ "$last" = python3-torch ] || echo installed\n' >"$folder/bin/dpkg-query"
+printf '#!/bin/sh\nfor last; do :; done\n[ "$last" = chromium ] || [ "$last" = python3-torch ] || [ "$last" = "$MISSING" ] || echo installed\n' >"$folder/bin/dpkg-query"
 chmod +x "$folder"/bin/*
 
 asked_by() {
@@ -31,3 +31,13 @@ expect 'ctest --test-dir'
 asked_by env LAB_NO_INSTALL=1
 expect 'ctest --test-dir'
 if grep -q apt-get "$folder/asked"; then echo "LAB_NO_INSTALL installs"; exit 1; fi
+# A newer launcher may need a package that the build folder was configured without.
+printf '#!/bin/sh\n' >"$folder/build/release/ridgeline"
+chmod +x "$folder/build/release/ridgeline"
+touch -d '1 hour ago' "$folder/build/release/build.ninja"
+rm "$folder/asked"
+PATH="$folder/bin:$PATH" MISSING=zlib1g-dev "$folder/lab" doctor 2>/dev/null
+expect 'apt-get install .*zlib1g-dev'
+rm "$folder/asked"
+PATH="$folder/bin:$PATH" MISSING=zlib1g-dev "$folder/lab" doctor 2>/dev/null
+if grep -q apt-get "$folder/asked"; then echo "packages are looked for in every call"; exit 1; fi
