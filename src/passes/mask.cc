@@ -19,21 +19,19 @@ struct Line {
 };
 
 // Adding or dropping axes of size 1 moves a line that extends along one axis to where that axis is
-// now.
+// now. A line that is repeated along another axis starts again after a reshape.
 std::optional<Line> reshaped(const Line& line, const Shape& from, const Shape& to) {
   const auto size = [](const Shape& shape, int from_end) {
     return from_end < shape.rank() ? shape.back(from_end) : 1;
   };
   if (size(from, 0) == size(to, 0) && size(from, 1) == size(to, 1)) return line;
-  std::optional<int> axis;
-  for (int from_end = 0; from_end < to.rank(); ++from_end) {
-    if (to.back(from_end) == 1) continue;
-    if (axis || from_end > 1) return std::nullopt;
-    axis = from_end;
-  }
-  if (!axis || (line.by_query != 0 && line.by_key != 0)) return std::nullopt;
+  if (line.by_query != 0 && line.by_key != 0) return std::nullopt;
+  const int64_t length = size(from, line.by_key != 0 ? 0 : 1);
+  if (length != element_count(from)) return std::nullopt;
   const double step = line.by_query + line.by_key;
-  return *axis == 0 ? Line{line.start, 0, step} : Line{line.start, step, 0};
+  if (size(to, 0) == length) return Line{line.start, 0, step};
+  if (size(to, 1) == length) return Line{line.start, step, 0};
+  return std::nullopt;
 }
 
 std::optional<Line> permuted(const Line& line, const Dims& order) {

@@ -197,6 +197,29 @@ TEST(Flash, Windows) {
   }
 }
 
+// Documents side by side: positions that start again are no straight line, however they are
+// repeated.
+TEST(Flash, PositionsThatStartAgainAreNoBand) {
+  constexpr int64_t kDocuments = 2, kLength = 3;
+  const Problem problem{.q = {2, 3, kDocuments * kLength, 4}, .k = {2, 3, kDocuments * kLength, 4}};
+  const auto again = [](const Tensor& s) {
+    const Tensor once = cast(iota(s.graph(), kLength), DType::f32);
+    return reshape(expand(once, {kDocuments, kLength}), {kDocuments * kLength});
+  };
+  const auto each_again = [](const Tensor& s) {  // 0, 0, 1, 1, ...
+    const Tensor once = reshape(cast(iota(s.graph(), kLength), DType::f32), {kLength, 1});
+    return reshape(expand(once, {kLength, kDocuments}), {kDocuments * kLength});
+  };
+  const auto causal = [](auto positions_of) {
+    return [positions_of](const Tensor& s) {
+      const Tensor key = positions_of(s);
+      return hide(less_equal(key, reshape(key, {key.shape()[0], 1})), s);
+    };
+  };
+  EXPECT_EQ(expect_found(attention_with(causal(again), problem)).mask, AttentionMask{});
+  EXPECT_EQ(expect_found(attention_with(causal(each_again), problem)).mask, AttentionMask{});
+}
+
 // Whatever is compared with whatever: what is found computes the same unless a query sees nothing;
 // where that is known, it is refused.
 TEST(Flash, RandomMasksAreUnderstoodOrRefused) {
