@@ -44,10 +44,12 @@ class UpdateGuard {
     extend();
     for (uint32_t n = first_new; n < target_.nodes().size(); ++n)
       for (Value input : target_.nodes()[n].inputs)
-        if (doomed_at(input) <= number) return false;
+        if (doomed_at(input) <= number || reads_too_late_[input.node]) reads_too_late_[n] = true;
     const uint32_t first = source_.nodes()[number].first_value;
     for (uint32_t i = 0; i < results.size(); ++i)
-      if (doomed_at(results[i]) <= std::max(number, last_read_[first + i])) return false;
+      if (reads_too_late_[results[i].node] ||
+          doomed_at(results[i]) <= std::max(number, last_read_[first + i]))
+        return false;
     return true;
   }
 
@@ -97,6 +99,7 @@ class UpdateGuard {
   }
 
   void extend() {
+    reads_too_late_.resize(target_.nodes().size());
     for (; nodes_seen_ < target_.nodes().size(); ++nodes_seen_) {
       const Node& node = target_.nodes()[nodes_seen_];
       for (uint32_t output = 0; output < node.outputs.size(); ++output) {
@@ -118,7 +121,10 @@ class UpdateGuard {
   bool active_ = false;
   std::vector<uint32_t> roots_, updated_at_, last_read_;  // by index in the source
   std::vector<uint32_t> target_roots_, doom_;             // by index in the target
-  size_t nodes_seen_ = 0;                                 // of the target
+  // By node of the target. What a rule left behind stays there for others: an equal node is the
+  // same node.
+  std::vector<bool> reads_too_late_;
+  size_t nodes_seen_ = 0;  // of the target
 };
 
 void check_types(const Site& site, std::span<const Value> results, RewriteOptions options) {

@@ -118,6 +118,19 @@ TEST(Rewrite, ACopyThatOutlivesAnUpdateStaysACopy) {
   expect_same_values(step.graph, after, random_inputs(step.graph, 3), 1e-12);
 }
 
+// Equal nodes are one node: what was rejected for one reader must not serve the next one.
+TEST(Rewrite, AProductRejectedForOneReaderIsRejectedForAllBehindTheUpdate) {
+  Step step;
+  const Tensor doubled = step.x * 2.0, tripled = step.x * 3.0;
+  step.update();
+  step.graph.mark_output("sixfold", (doubled * 3.0).value());
+  step.graph.mark_output("sixfold again", (tripled * 2.0).value());
+  verify(step.graph);
+  const Graph after = simplify(step.graph);  // verifies
+  EXPECT_EQ(testing::count_of(after, Op::multiply), 4) << to_text(after);
+  expect_same_values(step.graph, after, random_inputs(step.graph, 3), 1e-12);
+}
+
 TEST(Rewrite, ViewsOfAParameterAreMergedBeforeItsUpdate) {
   Step step;
   const Tensor back = transpose(transpose(step.x));
