@@ -257,7 +257,7 @@ void Fuser::call_library(uint32_t number) {
     of.home = group;
     of.stored = true;
   }
-  for (Value value : overwritten) facts(value).updated = group;
+  for (Value value : overwritten) facts(value).updates.push_back(group);
 }
 
 void Fuser::visit(uint32_t number) {

@@ -29,8 +29,9 @@ Fuser::Work Fuser::work_of(Value value) const {
 bool Fuser::readable(uint32_t group, Value value) {
   const Facts& of = facts(value);
   if (of.home == kNowhere || of.home >= static_cast<int32_t>(group)) return false;
-  const int32_t updated = facts(storage(value)).updated;
-  return !(of.home < updated && updated < static_cast<int32_t>(group));
+  return std::ranges::none_of(facts(storage(value)).updates, [&](int32_t update) {
+    return of.home < update && update < static_cast<int32_t>(group);
+  });
 }
 
 // Bytes that a group has to read, and others to write for it, if it computes the value itself.

@@ -33,7 +33,7 @@ class Fuser {
     uint32_t step = 0;  // there
     bool stored = false;
     int32_t last_reader = kNowhere;  // the last fused group that reads it
-    int32_t updated = kNowhere;      // the group that overwrote its storage
+    std::vector<int32_t> updates;    // the groups that overwrote its storage, in order
     int waiting_weight = 0;          // of deferred pointwise values and nested concatenations
   };
   // What a node computes over: a domain, and the kind of group it needs.

@@ -37,12 +37,12 @@ inline Results run_compiled(const Graph& graph, const InterpreterInputs& inputs,
 }
 
 struct Tolerance {
-  double unit;  // absolute and relative
-};
+  double unit;  // absolute and relative; 0: the same numbers
 
-inline Tolerance tolerance_of(DType dtype) {
-  return {dtype == DType::f32 ? 4e-5 : 12 * info(dtype).epsilon};
-}
+  static constexpr Tolerance none() { return {0.0}; }
+  constexpr Tolerance(double of_unit) : unit(of_unit) {}
+  Tolerance(DType dtype) : unit(dtype == DType::f32 ? 4e-5 : 12 * info(dtype).epsilon) {}
+};
 
 // Empty: all outputs agree; else the first that does not.
 inline std::string disagreement(const Graph& graph, const Results& got, const Results& expected,
@@ -53,7 +53,7 @@ inline std::string disagreement(const Graph& graph, const Results& got, const Re
     if (a.size() != b.size()) return output.name + " has another size";
     for (size_t i = 0; i < a.size(); ++i) {
       if (a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]))) continue;
-      if (!(std::abs(a[i] - b[i]) <= tolerance.unit * (1 + std::abs(b[i]))))
+      if (!std::isfinite(b[i]) || !(std::abs(a[i] - b[i]) <= tolerance.unit * (1 + std::abs(b[i]))))
         return output.name + "[" + std::to_string(i) + "] is " + std::to_string(a[i]) + ", not " +
                std::to_string(b[i]);
     }
@@ -70,15 +70,15 @@ inline Results interpreted(const Graph& graph, const InterpreterInputs& inputs) 
 }
 
 // Empty: compiled, eager and the interpreter agree; else who does not, or what was thrown.
-inline std::string fault(const Graph& graph, const InterpreterInputs& inputs, DType dtype,
+inline std::string fault(const Graph& graph, const InterpreterInputs& inputs, Tolerance tolerance,
                          Device& device, const PlanOptions& options = {}) {
   try {
     const Results compiled = run_compiled(graph, inputs, device, options);
     const std::string against_oracle =
-        disagreement(graph, compiled, interpreted(graph, inputs), tolerance_of(dtype));
+        disagreement(graph, compiled, interpreted(graph, inputs), tolerance);
     if (!against_oracle.empty()) return "against the oracle: " + against_oracle;
     const std::string against_eager =
-        disagreement(graph, compiled, run_eager(graph, inputs, device), tolerance_of(dtype));
+        disagreement(graph, compiled, run_eager(graph, inputs, device), tolerance);
     return against_eager.empty() ? "" : "against eager: " + against_eager;
   } catch (const std::exception& error) {
     return error.what();
@@ -203,13 +203,13 @@ SmallGraph shrink(SmallGraph failing, const Fails& fails) {
   return failing;
 }
 
-inline void expect_agreement(RandomGraph made, DType dtype, uint64_t seed, Device& device,
+inline void expect_agreement(RandomGraph made, Tolerance tolerance, uint64_t seed, Device& device,
                              const PlanOptions& options = {}) {
-  const std::string problem = fault(made.graph, made.inputs, dtype, device, options);
+  const std::string problem = fault(made.graph, made.inputs, tolerance, device, options);
   if (problem.empty()) return;
   const SmallGraph small =
       shrink({std::move(made.graph), std::move(made.inputs)}, [&](const SmallGraph& part) {
-        return !fault(part.graph, part.inputs, dtype, device, options).empty();
+        return !fault(part.graph, part.inputs, tolerance, device, options).empty();
       });
   std::string explained;
   try {
@@ -218,13 +218,13 @@ inline void expect_agreement(RandomGraph made, DType dtype, uint64_t seed, Devic
     explained = "there is no plan";
   }
   FAIL() << "seed " << seed << ": " << problem
-         << "\nshrunk: " << fault(small.graph, small.inputs, dtype, device, options) << "\n"
+         << "\nshrunk: " << fault(small.graph, small.inputs, tolerance, device, options) << "\n"
          << to_text(small.graph) << explained;
 }
 
 // Graphs made from seeds. Kernels of many are compiled in one go, which starts fewer compilers.
 template <class Make>
-void expect_agreement_of_many(uint64_t first, uint64_t count, DType dtype, Device& device,
+void expect_agreement_of_many(uint64_t first, uint64_t count, Tolerance tolerance, Device& device,
                               const Make& make, const PlanOptions& options = {}) {
   constexpr uint64_t kTogether = 100;
   for (uint64_t begin = first; begin < first + count; begin += kTogether) {
@@ -245,7 +245,7 @@ void expect_agreement_of_many(uint64_t first, uint64_t count, DType dtype, Devic
         if (kernel.group.kind != GroupKind::library) kernels.push_back(&kernel.group.kernel);
     attempt([&] { device.compile(kernels); });
     for (uint64_t seed = begin; seed < end; ++seed) {
-      expect_agreement(make(seed), dtype, seed, device, options);
+      expect_agreement(make(seed), tolerance, seed, device, options);
       if (::testing::Test::HasFatalFailure()) return;
     }
   }
