@@ -52,7 +52,7 @@ class Checkpointer {
 
  private:
   // Values of forward that are not computed again: those outside of all runs, those that another
-  // run reads, outputs, and what they are views of.
+  // run reads, outputs, what they are views of, and updates, which happen once.
   void find_kept() {
     is_kept_.assign(graph_.value_count(), false);
     const auto keep = [&](Value value) { is_kept_[graph_.index(value)] = true; };
@@ -62,7 +62,7 @@ class Checkpointer {
       const Node& node = graph_.nodes()[number];
       const bool is_leaf = info(node.op).kind == OpClass::leaf;
       for (uint32_t output = 0; output < node.outputs.size(); ++output)
-        if (is_leaf || run_[number] == kNoRun) keep({number, output});
+        if (is_leaf || is_update(node.op) || run_[number] == kNoRun) keep({number, output});
       for (Value input : node.inputs) {
         const bool is_seen_through = is_view(node.op) && is_kept_[node.first_value];
         if (run_[input.node] != run_[number] || is_seen_through) keep(input);

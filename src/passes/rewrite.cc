@@ -40,16 +40,18 @@ class UpdateGuard {
   // Whether node `number` may become `results`, for which the target grew from `first_new` nodes
   // on. An update itself reads and shows what it overwrites.
   bool allows(uint32_t number, uint32_t first_new, std::span<const Value> results) {
-    if (!active_ || is_update(source_.nodes()[number].op)) return true;
+    if (!active_) return true;
     extend();
+    const Node& node = source_.nodes()[number];
+    const uint32_t last = is_update(node.op) ? number : number + 1;  // overwritten before this
     for (uint32_t n = first_new; n < target_.nodes().size(); ++n)
       for (Value input : target_.nodes()[n].inputs)
-        if (doomed_at(input) <= number || reads_too_late_[input.node]) reads_too_late_[n] = true;
-    const uint32_t first = source_.nodes()[number].first_value;
-    for (uint32_t i = 0; i < results.size(); ++i)
-      if (reads_too_late_[results[i].node] ||
-          doomed_at(results[i]) <= std::max(number, last_read_[first + i]))
-        return false;
+        if (doomed_at(input) < last || reads_too_late_[input.node]) reads_too_late_[n] = true;
+    for (uint32_t i = 0; i < results.size(); ++i) {
+      if (reads_too_late_[results[i].node]) return false;
+      if (is_update(node.op)) continue;
+      if (doomed_at(results[i]) <= std::max(number, last_read_[node.first_value + i])) return false;
+    }
     return true;
   }
 
@@ -150,8 +152,9 @@ void pass_on_name(const Site& site, Value result) {
     site.target.set_name(result, site.node.name);
 }
 
+// `rejected`: nodes of the result that rules made in vain.
 Graph walk(const Graph& graph, const std::vector<bool>& live, const RewriteRule& rule,
-           RewriteOptions options) {
+           RewriteOptions options, std::vector<uint32_t>& rejected) {
   Graph target;
   UpdateGuard guard(graph, target);
   std::vector<Value> became(graph.value_count());
@@ -172,8 +175,11 @@ Graph walk(const Graph& graph, const std::vector<bool>& live, const RewriteRule&
     const bool may_change = node.op != Op::input || !options.keep_inputs;
     if (rule && may_change && !guard.is_overwritten(number)) results = rule(site);
     if (!results.empty()) check_types(site, results, options);
-    if (results.empty() || !guard.allows(number, first_new, results))
-      results = results_of(site, inputs);
+    if (!results.empty() && !guard.allows(number, first_new, results)) {
+      for (uint32_t n = first_new; n < target.nodes().size(); ++n) rejected.push_back(n);
+      results.clear();
+    }
+    if (results.empty()) results = results_of(site, inputs);
     guard.settle(number, results);
     pass_on_name(site, results[0]);
     std::copy(results.begin(), results.end(), became.begin() + node.first_value);
@@ -186,12 +192,17 @@ Graph walk(const Graph& graph, const std::vector<bool>& live, const RewriteRule&
 
 }  // namespace
 
-std::vector<bool> live_nodes(const Graph& graph) {
-  std::vector<bool> live(graph.nodes().size(), false);
+std::vector<bool> live_nodes(const Graph& graph, std::span<const uint32_t> rejected) {
+  std::vector<bool> live(graph.nodes().size(), false), is_needed(live.size(), false);
+  for (uint32_t number = 0; number < live.size(); ++number) {
+    const Op op = graph.nodes()[number].op;
+    is_needed[number] = op == Op::input || is_update(op);
+  }
+  for (uint32_t number : rejected) is_needed[number] = false;
   for (const Output& output : graph.outputs()) live[output.value.node] = true;
   for (auto number = static_cast<uint32_t>(live.size()); number-- > 0;) {
     const Node& node = graph.nodes()[number];
-    if (node.op == Op::input || is_update(node.op)) live[number] = true;
+    if (is_needed[number]) live[number] = true;
     if (!live[number]) continue;
     for (Value input : node.inputs) live[input.node] = true;
   }
@@ -216,11 +227,12 @@ std::vector<Value> results_of(const Site& site, std::vector<Value> inputs) {
 }
 
 Graph rewrite(const Graph& graph, const RewriteRule& rule, RewriteOptions options) {
-  Graph result = walk(graph, live_nodes(graph), rule, options);
+  std::vector<uint32_t> rejected, none;
+  Graph result = walk(graph, live_nodes(graph), rule, options, rejected);
   // Rules leave behind what they have bypassed.
-  const std::vector<bool> live = live_nodes(result);
+  const std::vector<bool> live = live_nodes(result, rejected);
   if (std::find(live.begin(), live.end(), false) != live.end())
-    result = walk(result, live, nullptr, {});
+    result = walk(result, live, nullptr, {}, none);
   verify(result);
   return result;
 }

@@ -46,8 +46,9 @@ struct RewriteOptions {
 // node is copied instead. The result is verified.
 Graph rewrite(const Graph& graph, const RewriteRule& rule, RewriteOptions options = {});
 
-// Which nodes an output, an update or an input depends on.
-std::vector<bool> live_nodes(const Graph& graph);
+// Which nodes an output, an update or an input depends on. `rejected` updates and inputs count only
+// where others depend on them.
+std::vector<bool> live_nodes(const Graph& graph, std::span<const uint32_t> rejected = {});
 
 // How often each value is read by a live node or is an output; by Graph::index.
 std::vector<uint32_t> use_counts(const Graph& graph);

@@ -69,6 +69,29 @@ TEST(Checkpoint, ComputesABlockAgainOnlyWhenItsGradientIsNext) {
   EXPECT_EQ(lowest, 0);
 }
 
+// What a later update reads cannot be computed again from a tensor that an earlier one overwrote.
+TEST(Checkpoint, WhatAnUpdateReadsIsNotComputedFromWhatIsOverwritten) {
+  Graph graph;
+  const TensorType rows{DType::f32, {1, 2, 3}};
+  const auto cache_of = [&](const char* name) {
+    return Tensor(graph, graph.input({name, Role::cache}, {DType::f32, {1, 4, 3}}));
+  };
+  const Tensor x = input(graph, "x", rows), first = cache_of("first"), second = cache_of("second");
+  const Tensor position(graph, graph.input({"position", Role::step_scalars}, {DType::i32, {1}}));
+  Tensor before, once;
+  {
+    const ScopeGuard layer(graph, "layers.0");
+    before = first * 3.0;
+    once = append(first, sin(x), position);
+  }
+  graph.begin_stage("backward");
+  graph.mark_output("first", append(once, cos(x), position).value());
+  graph.mark_output("second", append(second, before, position).value());
+  const Graph again = checkpoint(graph, 1);  // verifies
+  EXPECT_EQ(testing::count_of(again, Op::append), 3);
+  testing::expect_same_values(graph, again, testing::random_inputs(graph, 3), 0);
+}
+
 TEST(Checkpoint, LeavesAGraphWithoutBackwardAlone) {
   const Graph forward = testing::forward_with_loss(kTiny, AttentionForm::plain);
   EXPECT_EQ(to_text(checkpoint(forward, 1)), to_text(forward));

@@ -21,6 +21,7 @@ RandomGraph ExactGraphMaker::make(int ops) {
   std::vector<Tensor> outputs;
   for (int i = 0; i < ops; ++i) {
     if (one_in(ops)) result.graph.begin_stage("stage" + std::to_string(++stages));
+    result.graph.enter_scope("layers." + std::to_string(i / 2));
     pool_.push_back(step());
     if (one_in(4)) outputs.push_back(pool_.back());
   }
@@ -58,7 +59,7 @@ Shape ExactGraphMaker::shape(int least_rank, int64_t most_elements) {
   return result;
 }
 
-Tensor ExactGraphMaker::add_input(DType dtype, const Shape& shape) {
+Tensor ExactGraphMaker::add_input(DType dtype, const Shape& shape, Role role) {
   const std::string name = "in" + std::to_string(made_->inputs.size());
   const double infinity = std::numeric_limits<double>::infinity();
   const double specials[] = {infinity, -infinity, std::numeric_limits<double>::quiet_NaN()};
@@ -69,7 +70,8 @@ Tensor ExactGraphMaker::add_input(DType dtype, const Shape& shape) {
     if (has_specials && is_floating(dtype) && one_in(12)) value = specials[below(3)];
   }
   made_->inputs[name] = std::move(values);
-  return input(made_->graph, name, {dtype, shape});
+  return role == Role::parameter ? parameter(made_->graph, name, {dtype, shape})
+                                 : input(made_->graph, name, {dtype, shape});
 }
 
 Tensor ExactGraphMaker::pick() {
@@ -272,7 +274,7 @@ Tensor ExactGraphMaker::product() {
       break;
     case 1: {  // a weight, as it lies or turned, whole or a part
       const int64_t columns = size();
-      b = one_in(2) ? transpose(add_input(dtype, {columns, inner}))
+      b = one_in(2) ? transpose(add_input(dtype, {columns, inner}, Role::parameter))
                     : add_input(dtype, {inner, columns});
       break;
     }
@@ -305,6 +307,11 @@ Tensor ExactGraphMaker::product() {
       for (int axis = 0; axis + 2 < b.shape().rank(); ++axis) b = slice(b, axis, 0, 1);
   }
   Tensor y = matmul(a, b);
+  if (one_in(3)) {  // two weights that may be packed
+    const int64_t columns = b.shape().back();
+    const Tensor other = transpose(add_input(dtype, {columns, inner}, Role::parameter));
+    y = one_in(2) ? y + matmul(a, other) : maximum(y, matmul(a, other));
+  }
   // A product of 16 bits that only a cast reads is not rounded to them in between.
   if (one_in(3) && (inner <= 2 || dtype == DType::f32)) y = cast(y, DType::f32);
   if (one_in(3)) y = y + number(y);

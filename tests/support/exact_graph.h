@@ -15,7 +15,7 @@ namespace ridgeline::testing {
 // What random_graph.h leaves out: mixed dtypes with casts, boolean and integer inputs, conditions
 // that are computed, sums over several axes, any permutation, broadcasts of inner and outer axes at
 // once, products whose operands are views, views of inputs and values twice among the outputs, and
-// caches that several appends update in turn.
+// caches that several appends update in turn. Every two ops are a layer.
 class ExactGraphMaker {
  public:
   explicit ExactGraphMaker(uint64_t seed) : random_(seed) {}
@@ -29,7 +29,7 @@ class ExactGraphMaker {
   int64_t size();
   Shape shape(int least_rank, int64_t most_elements);
 
-  Tensor add_input(DType dtype, const Shape& shape);
+  Tensor add_input(DType dtype, const Shape& shape, Role role = Role::data);
   Tensor pick();
   Tensor pick_condition(const Shape& like);
   // Of any shape that broadcasts with x, in its dtype.
