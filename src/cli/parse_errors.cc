@@ -64,14 +64,16 @@ std::string in_our_words(const CLI::ParseError& error) {
 }
 
 // Refuses a value given twice in a list, which would make the same row twice. Options that take no
-// space-separated list are not axes: `compare --binary A,A` is valid.
+// space-separated list are not axes: `compare --binary A,A` is valid. Nor are those that take all
+// values (FlagRules::repeats): the tokens of a prompt.
 void refuse_repetitions(const CLI::App& command) {
   for (const CLI::Option* option : command.get_options()) {
     std::vector<std::string> values = option->results();
     std::sort(values.begin(), values.end());
     const auto twice = std::adjacent_find(values.begin(), values.end());
     const bool is_list = option->get_items_expected_max() > 1 && option->get_allow_extra_args();
-    if (option->nonpositional() && is_list && twice != values.end())
+    const bool repeats = option->get_multi_option_policy() == CLI::MultiOptionPolicy::TakeAll;
+    if (option->nonpositional() && is_list && !repeats && twice != values.end())
       throw Error(ErrorKind::usage,
                   fmt::format("{} names '{}' twice", option->get_name(), printable(*twice, 60)),
                   "name each value once");

@@ -39,6 +39,7 @@ struct AddOption {
   template <class Value>
   CLI::Option* list(std::vector<Value>* values) const {
     CLI::Option* option = command.add_option(flag.names, *values, flag.help);
+    if (flag.rules.repeats) option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     return flag.rules.splits ? option->delimiter(',') : option;
   }
 

@@ -34,6 +34,7 @@ struct FlagRules {
   std::optional<FlagRange> range = {};
   ValueCheck check = {};
   bool splits = true;               // a list is split at commas; else the flag is repeated
+  bool repeats = false;             // a list may name a value twice: it is no axis of rows
   int optional_values = 0;          // if above 0, a list takes up to this many, or none
   std::string optional_type = {};   // their placeholder in --help
   Words needs = {}, excludes = {};  // other flags

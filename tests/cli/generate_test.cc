@@ -44,6 +44,17 @@ TEST(GenerateCommand, StreamsTokensAndWritesARowPerImplementation) {
   EXPECT_TRUE(contains(read_text(sandbox / "report.md"), "Text, token by token"));
 }
 
+TEST(GenerateCommand, ATokenMayOccurInAPromptAgain) {
+  const Sandbox sandbox;
+  write_file_atomically(sandbox / "tiny.json", kTinyConfig);
+  const Finished run = sandbox.run(
+      tiny_generate({"--prompt-ids", "2,17,17,2", "--max-new-tokens", "2", "--impl", "vanilla"}));
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const auto records = read_results(sandbox / "results/generate/generate.jsonl").records;
+  ASSERT_EQ(records.size(), 1u);
+  EXPECT_TRUE(contains(records[0].command, "--prompt-ids 2,17,17,2 ")) << records[0].command;
+}
+
 TEST(GenerateCommand, TheProgressLineIsGoneBeforeTextIsPrinted) {
   const Sandbox sandbox;
   write_file_atomically(sandbox / "tiny.json", kTinyConfig);

@@ -35,7 +35,7 @@ class Generate final : public Study {
     flags.add("--prompt", &asked_.prompt, "the text to go on from", {.given = &asked_.gave_prompt});
     flags.add("--prompt-ids", &asked_.prompt_ids,
               "instead: its token ids, such as 2,17,901; nothing is put in front of them",
-              {.given = &asked_.gave_ids});
+              {.repeats = true, .given = &asked_.gave_ids});
     flags.add("--prompt-length", &asked_.prompt_length,
               "instead: so many token ids, drawn by --seed", {.range = FlagRange{1, kMostTokens}});
     flags.add("--batch-size", &asked_.batch_sizes,
