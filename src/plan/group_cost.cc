@@ -32,7 +32,8 @@ Cost fused_cost(const FusedKernel& kernel) {
       cost.flops += all;
       count = static_cast<double>(kernel.kind == FusedKind::row ? kernel.rows() : kernel.columns());
     }
-    if (step.kind == FusedStep::Kind::compute && step.op != Op::cast) cost.flops += count;
+    if (step.kind == FusedStep::Kind::compute)
+      cost.flops += count * pointwise_row(step.op)->says.flops;
     elements.push_back(count);
   }
   if (const auto& product = kernel.product) {

@@ -63,6 +63,19 @@ TEST(Fuse, ANormIsOneKernelThatReadsItsInputOnce) {
   EXPECT_EQ(plan.eager_launches, 8u);
 }
 
+TEST(Fuse, AKernelCountsTheFlopsOfItsNodes) {
+  Graph graph;
+  const Tensor x = input(graph, "x", {DType::f32, {64, 32}});
+  const Tensor y = where(less(x, scalar(x, 0)), sigmoid(x), gelu_tanh(x) * x);
+  graph.mark_output("y", sum(cast(y, DType::bf16) * 2.0, {-1}).value());
+  double flops = 0;
+  for (const Cost& cost : node_costs(graph)) flops += cost.flops;
+  const Plan plan = make_plan(graph);
+  ASSERT_EQ(plan.kernels.size(), 1u);
+  EXPECT_EQ(plan.total().flops, flops);
+  EXPECT_EQ(flops, 64 * 32 * (1 + 3 + 8 + 1 + 1 + 1));
+}
+
 TEST(Fuse, AttentionIsTwoProductsAndOneRowKernel) {
   Graph graph;
   const TensorType type{DType::f32, {6, 32, 16}};

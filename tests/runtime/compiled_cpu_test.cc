@@ -8,6 +8,7 @@
 #include <limits>
 #include <optional>
 
+#include "autodiff/gradient.h"
 #include "base/child_process.h"
 #include "base/float16.h"
 #include "measure/test_support.h"
@@ -44,6 +45,28 @@ TEST(CompiledCpu, RandomGraphsIn16Bits) {
     testing::expect_agreement_of_many(
         first_seed() + 1000, graphs_wanted(60), dtype, device(),
         [&](uint64_t seed) { return testing::RandomGraphMaker(seed, dtype).make(2); });
+}
+
+// Gradients read what forward computed, in a stage of their own.
+TEST(CompiledCpu, RandomGraphsWithGradients) {
+  const auto make = [](uint64_t seed) {
+    testing::RandomGraph made = testing::RandomGraphMaker(seed).differentiable().make(10);
+    made.graph = flash(made.graph);
+    Graph& graph = made.graph;
+    std::vector<Tensor> sources;
+    for (Value value : graph.inputs())
+      if (is_floating(graph.type(value).dtype)) sources.emplace_back(graph, value);
+    const Tensor output(graph, graph.outputs()[0].value);
+    graph.begin_stage("backward");
+    const Cotangent cotangent{output, expand(scalar(output, 0.25), output.shape())};
+    const std::vector<Tensor> gradients = gradient({&cotangent, 1}, sources);
+    for (size_t i = 0; i < gradients.size(); ++i)
+      graph.mark_output("d" + std::to_string(i), tanh(gradients[i] * 0.1).value());
+    graph = simplify(decompose(graph));
+    return made;
+  };
+  testing::expect_agreement_of_many(first_seed() + 20000, graphs_wanted(40), DType::f32, device(),
+                                    make, {.overlap = true, .early_updates = true});
 }
 
 TEST(CompiledCpu, ResultsAreEqualFromRunToRunAndForAnyNumberOfThreads) {
