@@ -39,10 +39,19 @@ TEST(ExactGraphsOnLadder, EveryRungComputesTheSame) {
       for (const auto& [name, values] : made.inputs)
         testing::upload(device, executable.input(name), values);
       executable.set_poison(true);
-      executable.run();
+      // Outputs are complete when their stage has run, and stay as they are.
       Results got;
-      for (const Output& output : plain.outputs())
-        got[output.name] = testing::elements(device, executable.output(output.name));
+      for (size_t stage = 0; stage < plain.stages().size(); ++stage) {
+        executable.run_stage(stage);
+        for (const Output& output : plain.outputs()) {
+          if (plain.stage_of(output.value.node) > stage) continue;
+          const auto values = testing::elements(device, executable.output(output.name));
+          const auto& first = got.try_emplace(output.name, values).first->second;
+          ASSERT_TRUE(std::ranges::equal(values, first, [](double a, double b) {
+            return a == b || (std::isnan(a) && std::isnan(b));
+          })) << output.name;
+        }
+      }
       ASSERT_EQ(testing::disagreement(plain, got, expected, testing::Tolerance::none()), "")
           << to_text(plain) << "\n"
           << executable.explain();

@@ -11,6 +11,7 @@
 #include "runtime/compiled_executor.h"
 #include "runtime/cpu_device.h"
 #include "studies/row.h"
+#include "support/exact_graph.h"
 #include "support/from_environment.h"
 #include "support/gpu.h"
 #include "support/planted_faults.h"
@@ -70,6 +71,23 @@ TEST(KernelCheck, RightKernelsOfRandomGraphsPass) {
   CpuDevice device(two_threads());
   const uint64_t graphs = testing::graphs_wanted(40);
   expect_right_kernels_to_pass(device, graphs, std::max<uint64_t>(2, graphs / 20));
+}
+
+// Values that are no numbers, conditions and integers are right as well.
+TEST(KernelCheck, RightKernelsOfExactGraphsPass) {
+  CpuDevice device(two_threads());
+  const uint64_t first = testing::first_seed(), graphs = testing::graphs_wanted(60);
+  for (uint64_t seed = first; seed < first + graphs; ++seed) {
+    const RandomGraph exact = testing::ExactGraphMaker(seed).make(12);
+    EXPECT_EQ(first_wrong_tensor(checked(exact.graph, exact.inputs, device, false)), "")
+        << "seed " << seed << '\n'
+        << to_text(exact.graph);
+    if (seed - first >= std::max<uint64_t>(2, graphs / 20)) continue;
+    const Graph lowered = simplify(decompose(exact.graph));
+    EXPECT_EQ(first_wrong_tensor(checked(lowered, exact.inputs, device, true)), "")
+        << "compiled, seed " << seed << '\n'
+        << to_text(lowered);
+  }
 }
 
 TEST(KernelCheck, RightKernelsOfRandomGraphsPassOnAGpu) {
