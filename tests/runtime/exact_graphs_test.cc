@@ -37,6 +37,19 @@ TEST_P(ExactGraphs, RunEagerly) {
   }
 }
 
+TEST_P(ExactGraphs, RunEagerlyInParts) {
+  CpuDevice device({.threads = 3, .isa = GetParam()});
+  for (uint64_t seed = first_seed(); seed < first_seed() + graphs_wanted(8); ++seed) {
+    const RandomGraph made = ExactGraphMaker(seed).large().make(8);
+    const Results got = testing::run_eager(made.graph, made.inputs, device);
+    ASSERT_EQ(testing::disagreement(made.graph, got, testing::interpreted(made.graph, made.inputs),
+                                    Tolerance::none()),
+              "")
+        << "seed " << seed << "\n"
+        << to_text(made.graph);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(AllInstructionSets, ExactGraphs, ::testing::ValuesIn(supported_isas()),
                          [](const auto& param_info) {
                            return std::string(name(param_info.param));
@@ -77,10 +90,20 @@ TEST(ExactGraphsOnCpu, RunCompiledAfterPasses) {
                                     {.overlap = true, .early_updates = true});
 }
 
+TEST(ExactGraphsOnCpu, RunCompiledInParts) {
+  testing::expect_agreement_of_many(first_seed(), graphs_wanted(20), Tolerance::none(), device(),
+                                    [](uint64_t seed) {
+                                      RandomGraph made = ExactGraphMaker(seed).large().make(8);
+                                      if (seed % 2 == 0)
+                                        made.graph = simplify(decompose(made.graph));
+                                      return made;
+                                    });
+}
+
 // Budgets that no plan meets, and some that a few recomputed results meet.
 TEST(ExactGraphsOnCpu, RunCompiledWithResultsRecomputed) {
   size_t recomputed = 0;
-  for (uint64_t seed = first_seed(); seed < first_seed() + graphs_wanted(20); ++seed) {
+  for (uint64_t seed = first_seed(); seed < first_seed() + graphs_wanted(200); ++seed) {
     RandomGraph made = ExactGraphMaker(seed).make(20);
     const Plan whole = make_plan(made.graph);
     const Bytes budget{whole.inputs.count + whole.arena.count * static_cast<int64_t>(seed % 4) / 4};

@@ -5,7 +5,6 @@
 namespace ridgeline::testing {
 namespace {
 
-constexpr int64_t kMostElements = 3000;
 constexpr double kLargest = 8;  // up to which numbers stay as they are (small)
 
 }  // namespace
@@ -16,7 +15,7 @@ RandomGraph ExactGraphMaker::make(int ops) {
   pool_.clear();
   conditions_.clear();
   position_ = cache_ = {};
-  for (int i = 0; i < 3; ++i) pool_.push_back(add_input(floating(), shape(0, kMostElements)));
+  for (int i = 0; i < 3; ++i) pool_.push_back(add_input(floating(), shape(0, most_elements_)));
   int stages = 1;
   std::vector<Tensor> outputs;
   for (int i = 0; i < ops; ++i) {
@@ -46,7 +45,8 @@ DType ExactGraphMaker::floating() {
 
 int64_t ExactGraphMaker::size() {
   static constexpr int64_t kSizes[] = {1, 1, 1, 2, 2, 3, 4, 5, 8, 16, 17, 33, 70};
-  return kSizes[below(std::size(kSizes))];
+  static constexpr int64_t kLargeSizes[] = {1, 2, 3, 16, 63, 64, 65, 127, 128, 129, 257, 600, 1025};
+  return is_large_ ? kLargeSizes[below(std::size(kLargeSizes))] : kSizes[below(std::size(kSizes))];
 }
 
 Shape ExactGraphMaker::shape(int least_rank, int64_t most_elements) {
@@ -125,7 +125,7 @@ Tensor ExactGraphMaker::partner(const Tensor& x) {
       const int64_t a = x.shape().back(axis), b = other.shape().back(axis);
       fits = fits && (a == b || a == 1 || b == 1);
     }
-    if (fits && element_count(broadcast_shapes(x.shape(), other.shape())) <= kMostElements)
+    if (fits && element_count(broadcast_shapes(x.shape(), other.shape())) <= most_elements_)
       return cast(other, x.dtype());
   }
   Shape part = x.shape();
@@ -184,7 +184,7 @@ Tensor ExactGraphMaker::view(const Tensor& x) {
         for (int64_t each : wanted) more.push_back(each);
         wanted = more;
       }
-      return element_count(wanted) <= kMostElements ? expand(x, wanted) : x;
+      return element_count(wanted) <= most_elements_ ? expand(x, wanted) : x;
     }
     default:
       return rank >= 2 ? transpose(x) : x;
@@ -299,7 +299,7 @@ Tensor ExactGraphMaker::product() {
   if (one_in(4)) b = cast(cast(b, DType::f32) * 2, dtype);
   if (element_count(a.shape()) / inner * b.shape().back() *
           (b.shape().rank() > 2 ? b.shape()[0] : 1) >
-      kMostElements) {
+      most_elements_) {
     a = slice(a, a.shape().rank() - 2, 0, 1);
     for (int axis = 0; axis + 2 < a.shape().rank(); ++axis)
       if (b.shape().rank() == 2 || a.shape()[axis] > 1) a = slice(a, axis, 0, 1);
@@ -316,7 +316,8 @@ Tensor ExactGraphMaker::product() {
   if (one_in(3) && (inner <= 2 || dtype == DType::f32)) y = cast(y, DType::f32);
   if (one_in(3)) y = y + number(y);
   if (one_in(3)) y = maximum(y, scalar(y, 0));
-  if (one_in(4)) y = matmul(small(transpose(y)), small(y));
+  const int64_t squares = element_count(y.shape()) / y.shape().back(1) * y.shape().back();
+  if (one_in(4) && squares <= most_elements_) y = matmul(small(transpose(y)), small(y));
   return cast(small(y), floating());
 }
 
@@ -356,7 +357,8 @@ Tensor ExactGraphMaker::indexed() {
     default: {
       const Tensor largest = argmax(x);
       conditions_.push_back(less(largest, reshape(iota(made_->graph, rows), largest.shape())));
-      return one_in(2) ? small(cast(largest, DType::f32)) : gather(transpose(x), largest);
+      return one_in(2) || rows * rows > most_elements_ ? small(cast(largest, DType::f32))
+                                                       : gather(transpose(x), largest);
     }
   }
 }
@@ -384,7 +386,7 @@ Tensor ExactGraphMaker::assembled() {
     }
   }
   if (one_in(3)) parts.push_back(expand(number(x), x.shape()));
-  if (element_count(x.shape()) > kMostElements / 3) parts.resize(1);
+  if (element_count(x.shape()) > most_elements_ / 3) parts.resize(1);
   return concat(parts, axis);
 }
 

@@ -20,6 +20,13 @@ class ExactGraphMaker {
  public:
   explicit ExactGraphMaker(uint64_t seed) : random_(seed) {}
 
+  // Sizes at which kernels cut rows, columns and products into parts.
+  ExactGraphMaker& large() {
+    is_large_ = true;
+    most_elements_ = 150000;
+    return *this;
+  }
+
   RandomGraph make(int ops);
 
  private:
@@ -49,6 +56,8 @@ class ExactGraphMaker {
   Tensor step();
 
   std::mt19937_64 random_;
+  bool is_large_ = false;
+  int64_t most_elements_ = 3000;
   RandomGraph* made_ = nullptr;
   std::vector<Tensor> pool_;        // floating point
   std::vector<Tensor> conditions_;  // boolean
