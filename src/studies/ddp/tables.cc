@@ -109,9 +109,10 @@ void tell_hidden(const DdpGroups& groups, std::vector<std::string>& notes) {
     const HostShare host = host_share(*group.front());
     if (host.is_known() && host.ranks * (host.threads + 1) > host.processors)
       notes.push_back(fmt::format(
-          "{} ranks of {} threads and one that communicates share {} processors: they take turns, "
-          "and what is hidden costs the time of others",
-          host.ranks, host.threads, host.processors));
+          "{} ranks of {} and one that communicates share {}: they take turns, and what is hidden "
+          "costs the time of others",
+          host.ranks, counted(fmt::format("{}", host.threads), "thread"),
+          counted(fmt::format("{}", host.processors), "processor")));
   }
 }
 
