@@ -38,10 +38,10 @@ ScoreProgram::ScoreProgram(const Graph& graph, Value wanted) {
     places[number] = static_cast<uint32_t>(reads_.size() + constants_.size());
     constants_.push_back(static_cast<float>(std::get<Scalar>(node.attributes.detail).value));
   }
-  const auto place_of = [&](Value value) {
-    const uint32_t place = places.at(value.node);
-    if (place < input_count) reads_[place] = true;
-    return place;
+  const auto slot_of = [&](Value value, bool as_integer = false) {
+    const uint32_t slot = places.at(value.node) + (as_integer ? input_count : 0);
+    if (slot < reads_.size()) reads_[slot] = true;
+    return slot;
   };
   const auto is_integer = [&](Value value) {
     return places.at(value.node) < input_count && graph.type(value).dtype == DType::i32;
@@ -49,23 +49,16 @@ ScoreProgram::ScoreProgram(const Graph& graph, Value wanted) {
   for (uint32_t number : needed) {
     const Node& node = graph.nodes()[number];
     if (node.op == Op::cast) {  // everything is fp32 here but integers that are compared
-      places[number] = place_of(node.inputs[0]);
+      places[number] = slot_of(node.inputs[0]);
       continue;
     }
     Step step{node.op, is_comparison(node.op) && std::ranges::all_of(node.inputs, is_integer), {}};
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
-      const Value input = node.inputs[i];
-      if (step.compares_integers) {
-        step.inputs[i] = input_count + places.at(input.node);
-        reads_[step.inputs[i]] = true;
-      } else {
-        step.inputs[i] = place_of(input);
-      }
-    }
+    for (size_t i = 0; i < node.inputs.size(); ++i)
+      step.inputs[i] = slot_of(node.inputs[i], step.compares_integers);
     places[number] = static_cast<uint32_t>(reads_.size() + constants_.size() + steps_.size());
     steps_.push_back(step);
   }
-  wanted_ = place_of(wanted);
+  wanted_ = slot_of(wanted);
 }
 
 const float* ScoreProgram::run(const SimdKernels& simd, std::span<const PointwiseOperand> inputs,
