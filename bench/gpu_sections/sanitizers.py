@@ -20,6 +20,9 @@ TOOLS = {
 }
 FLASH = {"impl": "flash", "mode": "hot", "backward": True, "calls_per_sample": 1}
 WIDTHS = [(1, 2, 257, width) for width in (64, 72, 80, 96, 112, 128, 192, 256)]
+MORE_HEADS = [(1, 40, 257, width) for width in (64, 80, 96, 112, 128)]  # too many for tiles of 64 keys in the backward
+MORE_LONG_HEADS = [(1, 40, 1030, 64), (1, 40, 1030, 128)]  # with a mask shorter ones take two passes
+WHOLE_HEADS = [(1, 132, 257, 64), (1, 264, 130, 96), (1, 140, 100, 128), (1, 132, 200, 128)]
 ODD = [(1, 2, 200, 64), (2, 3, 130, 72)]
 SHORT = [(1, 66, 140, 128), (1, 66, 140, 224), (1, 66, 140, 40)]  # as many tiles as multiprocessors: persistent blocks
 # With a mask so many tiles that persistent blocks draw them.
@@ -29,6 +32,10 @@ DRAWN = [(1, 133, 380, 80), (1, 133, 380, 128), (1, 133, 380, 224), (1, 40, 1408
 RUNS = {
     "flash on Hopper": ("kernel", dict(FLASH, shape=WIDTHS, dtype="bf16")),
     "flash on Hopper, causal": ("kernel", dict(FLASH, shape=WIDTHS, dtype="bf16", causal=True)),
+    "flash on Hopper, more heads": ("kernel", dict(FLASH, shape=MORE_HEADS, dtype="bf16")),
+    "flash on Hopper, more heads, causal": ("kernel", dict(FLASH, shape=MORE_LONG_HEADS, dtype="bf16", causal=True)),
+    "flash on Hopper, whole heads": ("kernel", dict(FLASH, shape=WHOLE_HEADS, dtype="bf16")),
+    "flash on Hopper, whole heads, causal": ("kernel", dict(FLASH, shape=WHOLE_HEADS, dtype="bf16", causal=True)),
     "flash on Hopper, short and narrow": ("kernel", dict(FLASH, shape=SHORT, dtype="bf16")),
     "flash on Hopper, drawn tiles": ("kernel", dict(FLASH, shape=DRAWN, dtype="bf16", causal=True)),
     "flash in two passes": ("kernel", dict(FLASH, shape=ODD, dtype="bf16", backward_algorithm="two-pass", causal=True)),

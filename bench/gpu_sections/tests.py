@@ -7,9 +7,11 @@ import subprocess
 from .bars import Bar, Section, not_run
 
 ON_A_GPU = "*Gpu*:*GPU*:*uda*:*Nvml*:*Nccl*:-*Slow*"
-# Program, its tests, and the number of concurrent processes: tests of the runtime observe the whole GPU's memory.
+OBSERVE_MEMORY = "CudaDevice.*"
+# Program, its tests, and the number of concurrent processes: some tests observe the whole GPU's memory.
 PROGRAMS = [
-    ("runtime_tests", ON_A_GPU, 1),
+    ("runtime_tests", OBSERVE_MEMORY, 1),
+    ("runtime_tests", f"{ON_A_GPU}:{OBSERVE_MEMORY}", 8),
     ("jit_tests", "CudaJit*:*CompileVariants*:*CompileSample*:-*Slow*", 1),
     ("kernels_tests", ON_A_GPU, 8),
     ("models_tests", ON_A_GPU, 4),

@@ -109,34 +109,67 @@ std::vector<CudaLaunch> backward_launches(const Shape& q, const Shape& k,
                                   .choose = first});
 }
 
-// A block waits for the head that had its sums before, so all blocks of that head have to be
-// started before it: heads that are worked on at once have sums of their own.
-TEST(CudaPlanners, HeadsOfABackwardPassShareSumsOnlyWithEarlierOnes) {
-  int sharing = 0;
-  for (int64_t heads : {1, 3, 40, 300, 5000})
+// A block of whole heads stores, adds to and converts dQ without clearing it: each tile of queries
+// is seen by adjacent tiles of keys, and by one at least.
+TEST(CudaPlanners, BlocksOfWholeHeadsReachEveryQueryAndKey) {
+  using Alignment = AttentionMask::Alignment;
+  int whole = 0, others = 0;
+  for (int64_t heads : {1, 40, 132, 300})
     for (int64_t group : {1, 4})
-      for (int64_t length : {64, 200, 1024, 1100, 2048, 2049, 9000})
-        for (int64_t width : {32, 64, 128, 256})
-          for (bool causal : {false, true}) {
-            const Shape q = {1, heads * group, length, width}, k = {1, heads, length, width};
-            if (element_count(q) > int64_t{1} << 31) continue;
-            const std::vector<CudaLaunch> launches = backward_launches(q, k, {.causal = causal});
-            for (const CudaLaunch& launch : launches) {
-              if (launch.kernel.entry != "flash_backward_warpgroups" ||
-                  number(launch, "CONVERTS_DQ") == 0)
-                continue;
-              const auto p = params_of<FlashBackwardParams>(launch);
-              SCOPED_TRACE(fmt::format("{} heads in groups of {}, {} x {}, causal {}", heads, group,
-                                       length, width, causal));
-              EXPECT_GE(int64_t{p.part_tiles} * kQueryParts, p.query_tiles);
-              EXPECT_LE(p.sum_heads, heads);
-              if (p.sum_heads == heads) continue;
-              ++sharing;
-              EXPECT_GT(p.sum_heads, 2 * p.heads_at_once);
-              EXPECT_EQ(constant(launch, "GROUPED"), "1") << "the order of blocks counts on it";
-            }
+      for (auto [queries, keys] : {std::pair<int64_t, int64_t>{100, 100},
+                                   {300, 120},
+                                   {64, 128},
+                                   {500, 500},
+                                   {200, 700},
+                                   {700, 200},
+                                   {1024, 1024}})
+        for (const AttentionMask& mask : {AttentionMask{},
+                                          {.causal = true},
+                                          {.causal = true, .alignment = Alignment::bottom_right},
+                                          {.causal = true, .window = 90},
+                                          {.alignment = Alignment::bottom_right, .window = 90}}) {
+          const std::vector<CudaLaunch> launches =
+              backward_launches({1, heads * group, queries, 64}, {1, heads, keys, 64}, mask);
+          const auto main = std::ranges::find(launches, "flash_backward_warpgroups",
+                                              [](const CudaLaunch& l) { return l.kernel.entry; });
+          if (main == launches.end()) continue;
+          SCOPED_TRACE(fmt::format("{} heads in groups of {}, {} x {}, window {}", heads, group,
+                                   queries, keys, mask.window));
+          const bool converts = launches.back().kernel.entry == "flash_backward_end";
+          const bool clears = number(launches.front(), "CLEARS") != 0;
+          if (number(*main, "WHOLE_HEADS") == 0) {
+            ++others;
+            EXPECT_TRUE(number(*main, "SINGLE_PASS") == 0 || (clears && converts));
+            continue;
           }
-  EXPECT_GT(sharing, 5);
+          ++whole;
+          EXPECT_FALSE(clears || converts);
+          EXPECT_LE(main->grid[0], std::min<uint32_t>(132, static_cast<uint32_t>(heads)));
+          const auto p = params_of<FlashBackwardParams>(*main);
+          std::vector<int> last_seen(static_cast<size_t>(p.query_tiles), -1);
+          for (int tile = 0; tile < p.key_tiles; ++tile) {
+            bool sees = false;
+            for (int query_tile = 0; query_tile < p.query_tiles; ++query_tile) {
+              bool any = false;
+              for (int q = query_tile * 64; q < std::min<int>((query_tile + 1) * 64, p.queries);
+                   ++q)
+                any |= mask.causal || mask.window > 0
+                           ? std::max({tile * 128, q + p.mask_first, 0}) <
+                                 std::min({(tile + 1) * 128, q + p.mask_last, p.keys})
+                           : true;
+              int& last = last_seen[static_cast<size_t>(query_tile)];
+              if (any) {
+                EXPECT_TRUE(last == -1 || last == tile - 1) << "tiles of keys are not adjacent";
+                last = tile;
+              }
+              sees |= any;
+            }
+            EXPECT_TRUE(sees) << "tile " << tile << " of keys is not seen";
+          }
+          EXPECT_EQ(std::ranges::count(last_seen, -1), 0) << "queries without keys";
+        }
+  EXPECT_GT(whole, 50);
+  EXPECT_GT(others, 20);
 }
 
 TEST(CudaPlanners, CopiesReachEveryElementOfAnyView) {

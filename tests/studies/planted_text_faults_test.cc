@@ -104,6 +104,7 @@ struct TextJudgement {
   std::string status;  // empty: ended by a signal
   std::string digest;
   bool compiles = true;
+  std::string said = {};
 
   bool is_wrong() const { return status == "wrong"; }
 };
@@ -121,7 +122,7 @@ TextJudgement judge(const std::string& kind, size_t number, const TempDir& folde
     return child.out.substr(begin, child.out.find('\n', begin) - begin);
   };
   return {word_after("status"), word_after("digest"),
-          !contains(child.out + child.err, "does not compile")};
+          !contains(child.out + child.err, "does not compile"), child.out + child.err};
 }
 
 // The entries of earlier cases: their texts were given faults there.
@@ -155,7 +156,7 @@ void add_faults(const std::string& kind, size_t number, const TempDir& folder,
   std::filesystem::remove_all(folder / "texts");
   std::filesystem::create_directories(folder / "texts");
   const TextJudgement right = judge(kind, number, folder, {});
-  ASSERT_EQ(right.status, "ok") << of.name();
+  ASSERT_EQ(right.status, "ok") << of.name() << ": " << right.said;
   std::set<std::filesystem::path> files;
   for (const auto& file : std::filesystem::directory_iterator(folder / "texts"))
     files.insert(file.path());

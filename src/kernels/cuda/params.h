@@ -79,10 +79,6 @@ struct CachedAttentionParams {
   float scale;
 };
 
-inline constexpr int kQueryParts = 32;  // of a head, at most: one for each lane of a warp
-inline constexpr int kAddingWarps = 4;  // of a block, which add to dQ
-inline constexpr int kCountsOfHead = kAddingWarps * (kQueryParts + 1);
-
 struct FlashBackwardParams {
   TensorMap q_map, k_map, v_map, d_out_map;  // of the warpgroup kernels
   FlashTensor q, k, v, out, d_out, d_q, d_k, d_v;
@@ -92,11 +88,6 @@ struct FlashBackwardParams {
   // Scratch. Per row of [batch, heads, padded_queries]: log-sum-exp in base 2, sum(dO * O).
   float *row_shift, *delta;
   float* d_q_sum;  // [batch, heads, query_tiles, QUERIES * HEAD_DIM], see flash_query_sums.cuh
-  // With CONVERTS_DQ, blocks write the rows of dQ themselves. For each key head and each of the
-  // four warps that add to dQ: how many blocks have added to each part of the queries, then how
-  // many parts are done. Key heads `sum_heads` apart share d_q_sum.
-  unsigned* part_counts;
-  int part_tiles, sum_heads;
   int batches, heads, key_heads, group, queries, keys;
   int query_tiles, key_tiles, padded_queries, heads_at_once;
   float scale, scale_log2;

@@ -305,41 +305,40 @@ __device__ __forceinline__ void load_stored_a(FragmentA<E>& a, From tile, int ro
   load_matrices(a.r[0], tile.at(row + (lane() & 15), column + (lane() >> 4) * 8));
 }
 
-// Waits until the additions of this warp have read their staging memory; with kPublished until their results are
-// visible to threads that see what the warp writes from now on.
-template <bool kPublished = false>
+// Waits until the additions and stores of this warp have read their staging memory; with kCompleted until later ones,
+// and loads by this warp, come after their results.
+template <bool kCompleted = false>
 __device__ __forceinline__ void wait_for_additions() {
   if (lane() == 0) {
-    if constexpr (kPublished)
+    if constexpr (kCompleted)
       asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
     else
       asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
   }
   __syncwarp();
-  if constexpr (kPublished) __threadfence();
 }
 
-// Orders accesses to global memory by other threads, known to be complete, before additions by this one (async proxy).
-__device__ __forceinline__ void fence_async_proxy_global() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
-__device__ __forceinline__ unsigned load_acquire(const unsigned* from) {
-  unsigned value;
-  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
-  return value;
-}
-
-// Starts to add the first kCount accumulators of a warp to kCount * 128 floats at `to`, staged at `staging`.
+// Starts to add the first kCount accumulators of a warp, staged at `staging`, to kCount * 128 floats at `to`, or to
+// store them there.
 template <int kCount, int kTiles>
-__device__ __forceinline__ void add_shared(float* to, const Accumulator (&sums)[kTiles], unsigned staging) {
+__device__ __forceinline__ void add_shared(float* to, const Accumulator (&sums)[kTiles],
+                                           unsigned staging, bool stores = false) {
   wait_for_additions();
 #pragma unroll
   for (int n = 0; n < kCount; ++n) store_accumulator(staging + 512 * n + 16 * lane(), sums[n]);
   fence_async_proxy();
   __syncwarp();
-  if (lane() == 0)
+  if (lane() != 0) return;
+  if (stores)
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to),
+                 "r"(staging), "n"(512 * kCount)
+                 : "memory");
+  else
     asm volatile(
-        "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;\n"
-        "cp.async.bulk.commit_group;" ::"l"(to), "r"(staging), "n"(512 * kCount)
+        "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(to),
+        "r"(staging), "n"(512 * kCount)
         : "memory");
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
 
 }  // namespace ridgeline

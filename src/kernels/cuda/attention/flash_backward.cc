@@ -21,7 +21,6 @@ int64_t padded_queries(int64_t queries) {
 
 struct BackwardScratch {
   float *row_shift, *delta, *d_q_sum;
-  unsigned* part_counts;
   VisibleRange *visible_keys, *visible_queries;
   FlashPlanes planes;
   Bytes bytes;
@@ -33,7 +32,6 @@ struct BackwardScratch {
     row_shift = scratch.take<float>(rows);
     delta = scratch.take<float>(rows);
     d_q_sum = scratch.take<float>(single_pass ? rows * shape.head_dim() : 0);
-    part_counts = scratch.take<unsigned>(single_pass ? k[0] * k[1] * kCountsOfHead : 0);
     visible_keys = scratch.take<VisibleRange>(visible_range_count(spec, q, k, q[2]));
     visible_queries = scratch.take<VisibleRange>(visible_range_count(spec, q, k, k[2]));
     if (shape.planes() > 0)
@@ -47,11 +45,13 @@ bool is_single_pass(const Node& node) {
 }
 
 // Whether two passes are faster although one was requested: with a mask, clearing, adding up and
-// converting the sums of short sequences costs more than computing products twice.
+// converting the sums of short sequences costs more than computing products twice. Blocks of whole
+// heads neither clear nor convert.
 constexpr int64_t kShortMaskedKeys = 1024;
 bool prefers_two_passes(const FlashShape& shape, const CudaFacts& device) {
   return shape.mask != 0 && shape.keys < kShortMaskedKeys &&
-         backward_queries_tiles(shape, device)[0].kernel == BackwardKernel::warpgroups;
+         backward_queries_tiles(shape, device)[0].kernel == BackwardKernel::warpgroups &&
+         !backward_keys_tiles(shape, device, true)[0].whole_heads;
 }
 
 // An operand of the score function whose gradient is computed, and the tensor of its sums.
@@ -106,9 +106,6 @@ struct BackwardPlan : FlashPlan {
               .row_shift = scratch.row_shift,
               .delta = scratch.delta,
               .d_q_sum = scratch.d_q_sum,
-              .part_counts = scratch.part_counts,
-              .part_tiles = 0,
-              .sum_heads = 0,
               .batches = static_cast<int>(batches),
               .heads = static_cast<int>(heads),
               .key_heads = static_cast<int>(key_heads),
@@ -177,40 +174,13 @@ struct BackwardPlan : FlashPlan {
     return count;
   }
 
-  // Whether blocks convert dQ to rows themselves, while its sums are still in the L2 cache. Without
-  // a mask the last block of a head converts all of it, which would delay long heads.
-  bool converts_dq(const BackwardKeysTile& tile) const {
-    constexpr int64_t kLongest = 2048;
-    constexpr int64_t kFullHeadDim = 96;  // where a score function takes the last registers
-    return single_pass && tile.kernel == BackwardKernel::warpgroups &&
-           std::max(shape.queries, shape.keys) <= kLongest &&
-           !(function && shape.head_dim() == kFullHeadDim);
-  }
-
-  // With a mask, few heads are processed at once and share their sums with later ones, so that sums
-  // stay in the L2 cache. Heads that are processed at once have sums of their own, so that no block
-  // waits for one that starts after it.
-  void put_dq_conversion(const BackwardKeysTile& tile, FlashBackwardParams& filled) const {
-    filled.part_tiles =
-        static_cast<int>(divide_up(int64_t{filled.query_tiles}, int64_t{kQueryParts}));
-    filled.sum_heads = static_cast<int>(shape.key_heads);
-    if (shape.mask == 0) return;
-    filled.heads_at_once =
-        std::min<int>(filled.heads_at_once, std::max(1, device.multiprocessors / filled.key_tiles));
-    const int64_t head_bytes = int64_t{filled.group} * filled.query_tiles * tile.queries *
-                               shape.head_dim() * int64_t{sizeof(float)};
-    const int64_t fitting = device.l2_bytes / 2 / head_bytes, at_once = filled.heads_at_once;
-    filled.sum_heads = static_cast<int>(
-        std::min(shape.key_heads, std::clamp<int64_t>(fitting, 2 * at_once + 1, 4 * at_once)));
-  }
-
   // The kernels before and after the tiles (flash_backward_rows.cu).
   CudaLaunch rows_launch(const char* entry, const BackwardKeysTile& tile, int64_t threads, int sums,
                          FlashBackwardParams filled) const {
     CudaLaunch result =
         launch("flash_backward_rows.cu", entry,
-               {constant("QUERIES", tile.queries), constant("SINGLE_PASS", single_pass),
-                constant("CONVERTS_DQ", converts_dq(tile)), constant("SUMS", sums)});
+               {constant("QUERIES", tile.queries),
+                constant("CLEARS", single_pass && !tile.whole_heads), constant("SUMS", sums)});
     filled.query_tiles = static_cast<int>(divide_up(shape.queries, tile.queries));
     result.grid[0] = grid_size(divide_up(threads, kRowThreads));
     result.threads = kRowThreads;
@@ -221,14 +191,14 @@ struct BackwardPlan : FlashPlan {
   CudaLaunch keys_kernel(const BackwardKeysTile& tile) const {
     const auto stages = constant("STAGES", tile.stages),
                passes = constant("SINGLE_PASS", single_pass),
-               converts = constant("CONVERTS_DQ", converts_dq(tile));
+               whole = constant("WHOLE_HEADS", tile.whole_heads);
     switch (tile.kernel) {
       case BackwardKernel::warpgroups:
         return launch("flash_backward_warpgroups.cu", "flash_backward_warpgroups",
-                      {stages, passes, converts});
+                      {stages, passes, whole});
       case BackwardKernel::warpgroups_wide:
         return launch("flash_backward_warpgroups_wide.cu", "flash_backward_warpgroups_wide",
-                      {stages, passes, converts});
+                      {stages, passes, whole});
       case BackwardKernel::portable:
         break;
     }
@@ -256,8 +226,9 @@ struct BackwardPlan : FlashPlan {
     filled.query_tiles = static_cast<int>(query_tiles);
     filled.key_tiles = static_cast<int>(tiles);
     filled.heads_at_once = heads_at_once(tiles, shape.key_heads);
-    if (converts_dq(tile)) put_dq_conversion(tile, filled);
     main.grid = grid(tiles, key_heads);
+    if (tile.whole_heads)
+      main.grid = {grid_size(std::min<int64_t>(shape.key_heads, device.multiprocessors)), 1, 1};
     main.threads = static_cast<uint32_t>(32 * tile.warps);
     main.shared_bytes = static_cast<uint32_t>(tile.shared_bytes(shape, single_pass));
     put_function(main, true);
@@ -276,7 +247,7 @@ struct BackwardPlan : FlashPlan {
     launches.push_back(rows_launch("flash_backward_begin", tile,
                                    shape.heads * params.padded_queries * lanes, sums, filled));
     launches.push_back(main);
-    if (single_pass && !converts_dq(tile))
+    if (single_pass && !tile.whole_heads)
       launches.push_back(
           rows_launch("flash_backward_end", tile,
                       shape.heads * query_tiles * tile.queries * shape.head_dim() / 16, 0, filled));

@@ -1,8 +1,8 @@
 // The kernels before and after the tiles of the backward. The first computes, for each query, sum(dO * O) and the
 // log-sum-exp in base 2, and clears sums; the last converts dQ to rows.
 //
-// Constants beside those of flash_common.cuh: QUERIES (of a tile of the single-pass kernel), SINGLE_PASS, CONVERTS_DQ
-// (that kernel converts dQ to rows itself), SUMS (tensors of operand sums to be cleared).
+// Constants beside those of flash_common.cuh: QUERIES (of a tile of the single-pass kernel), CLEARS (sums of dQ are to
+// be cleared), SUMS (tensors of operand sums that are as well).
 #include "flash_common.cuh"
 #include "flash_query_sums.cuh"
 
@@ -26,8 +26,6 @@ flash_backward_begin(const __grid_constant__ FlashBackwardParams p) {
   for (int k = 0; k < SUMS; ++k)
     for (long long i = thread; i < p.sums[k].count; i += static_cast<long long>(gridDim.x) * kThreads)
       p.sums[k].data[i] = 0;
-  if (CONVERTS_DQ && thread < static_cast<long long>(p.batches) * p.key_heads * kCountsOfHead)
-    p.part_counts[thread] = 0;
   const long long row = thread / kLanes;
   const int part = threadIdx.x % kLanes;
   const long long number = row / p.padded_queries;  // of the head
@@ -60,7 +58,7 @@ flash_backward_begin(const __grid_constant__ FlashBackwardParams p) {
     p.row_shift[row] = sum == -infinity() ? infinity() : sum * kLog2e;
     p.delta[row] = delta;
   }
-  if (SINGLE_PASS && (!CONVERTS_DQ || number < static_cast<long long>(p.sum_heads) * p.group))
+  if (CLEARS)
     for (int i = part * 4; i < kHeadDim; i += kLanes * 4)
       *reinterpret_cast<float4*>(p.d_q_sum + row * kHeadDim + i) = make_float4(0, 0, 0, 0);
 }

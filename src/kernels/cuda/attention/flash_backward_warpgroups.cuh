@@ -2,19 +2,23 @@
 // see them. Its warpgroups are specialised:
 //
 //   gradients  two warpgroups compute dK and dV; how they share that work differs between the kernels
-//   dQ         one computes dQ = dS K from the dS that they hand over, and adds it to sums shared by all blocks
+//   dQ         one computes dQ = dS K from the dS that they hand over, and adds it to sums shared by all blocks, which
+//              flash_backward_rows.cu clears before and converts to rows after
 //   loads      a producer thread issues TMA copies as far ahead as the rings have free stages; where gradients are
 //              added up along diagonals (flash_diagonal_sums.cuh), two other warps of its warpgroup do that
 //
 // So additions and loads delay no product, and a warpgroup that waits leaves the tensor cores to the others. In the
 // first of two passes dQ is not computed; flash_backward_queries_warpgroups.cu does that.
 //
+// Where heads alone keep all multiprocessors busy, a block processes whole heads, one after the other: all tiles of
+// keys of each. Then no other block adds to its dQ: it stores the first part of each sum, adds the others, and writes
+// the total as rows together with the last one, so that no kernels clear and convert.
+//
 // As in flash_backward_keys.cu, scores are computed transposed, keys x queries, so that P and dS are left operands in
 // registers for dV = P^T dO and dK = dS^T Q.
 //
 // Constants beside those of flash_common.cuh: STAGES (tiles of queries, and as many of dO, in shared memory),
-// SINGLE_PASS (dQ is computed as well), CONVERTS_DQ (the last block that adds to some queries converts their dQ to
-// rows, and no kernel follows).
+// SINGLE_PASS (dQ is computed as well), WHOLE_HEADS (a block processes every gridDim.x-th head).
 #pragma once
 
 #include "flash_chain.cuh"
@@ -27,7 +31,8 @@
 namespace ridgeline {
 
 constexpr int kQueries = 64, kStages = STAGES;
-constexpr bool kSinglePass = SINGLE_PASS, kConvertsDq = CONVERTS_DQ;
+constexpr bool kSinglePass = SINGLE_PASS, kWholeHeads = WHOLE_HEADS;
+static_assert(!kWholeHeads || (kSinglePass && !kSkips && kDiagonals == 0));
 constexpr int kScoreTiles = kQueries / 8, kWidthTiles = kHeadDim / 8;
 constexpr int kQuerySteps = kQueries / kStep;
 
@@ -63,7 +68,7 @@ struct QuerySteps {
     end = (any.last + kQueries - 1) / kQueries;
     const int tiles = max(end - begin, 0);
     count = tiles * p.group;
-    start = kMasked || tiles == 0 ? begin : begin + own.tile % tiles;
+    start = kMasked || kWholeHeads || tiles == 0 ? begin : begin + own.tile % tiles;
     tile = start, head = own.head * p.group;
   }
   __device__ __forceinline__ void next() {
@@ -73,22 +78,23 @@ struct QuerySteps {
   __device__ __forceinline__ int head_number(const FlashBackwardParams& p, const BlockTile& own) const {
     return own.batch * p.heads + head;
   }
-  __device__ __forceinline__ static int key_head_number(const FlashBackwardParams& p, const BlockTile& own) {
-    return own.batch * p.key_heads + own.head;
-  }
   // The place of the tile's first query in row_shift and delta.
   __device__ __forceinline__ long long row(const FlashBackwardParams& p, const BlockTile& own) const {
     return static_cast<long long>(head_number(p, own)) * p.padded_queries + tile * kQueries;
   }
-  // The tile's sums of dQ.
+  // The tile's sums of dQ. A block of whole heads has those of one group, which its next head uses again.
   __device__ __forceinline__ float* sums(const FlashBackwardParams& p, const BlockTile& own) const {
-    return sums_of(p, own, head - own.head * p.group) + tile * (kQueries * kHeadDim);
+    const int in_group = head - own.head * p.group;
+    const long long number =
+        kWholeHeads ? static_cast<long long>(blockIdx.x) * p.group + in_group : head_number(p, own);
+    return p.d_q_sum + (number * p.query_tiles + tile) * (kQueries * kHeadDim);
   }
-  // The sums of dQ of a head of the group.
-  __device__ __forceinline__ static float* sums_of(const FlashBackwardParams& p, const BlockTile& own, int head) {
-    const int number = key_head_number(p, own);
-    const long long place = kConvertsDq ? number % p.sum_heads : number;
-    return p.d_q_sum + (place * p.group + head) * p.query_tiles * (kQueries * kHeadDim);
+  // Whether the queries of the step see any of another tile of keys.
+  __device__ __forceinline__ bool see(const FlashBackwardParams& p, const Visible& visible,
+                                      int key_tile) const {
+    if (key_tile < 0 || key_tile >= p.key_tiles) return false;
+    const Span queries = seeing(visible, key_tile);
+    return queries.first < (tile + 1) * kQueries && queries.last > tile * kQueries;
   }
 };
 
@@ -177,7 +183,7 @@ struct BackwardBlock {
 
   // Called by one thread before the barriers are used.
   __device__ __forceinline__ void set_up() const {
-    k_place.set_up(1, 4 * kGradients);
+    k_place.set_up(1, 4 * kGradients + (kWholeHeads ? 4 : 0));
     v_place.set_up(1, 4 * kGradients);
     q_ring.set_up(1, 4 * kGradients);
     d_out_ring.set_up(1, 4 * kGradients);
@@ -190,6 +196,18 @@ struct BackwardBlock {
   // Recomputed by every warpgroup, and again at the end: registers are scarcer than instructions.
   __device__ __forceinline__ BlockTile block_tile() const {
     return BlockTile(p.key_tiles, p.key_heads, p.batches, p.heads_at_once, false);
+  }
+  // Calls work(tile, round) for each tile of keys of this block.
+  template <class Work>
+  __device__ __forceinline__ void for_each_tile(Work work) const {
+    if constexpr (kWholeHeads) {
+      int round = 0;
+      for (int number = blockIdx.x; number < p.batches * p.key_heads; number += gridDim.x)
+        for (int tile = 0; tile < p.key_tiles; ++tile)
+          work(BlockTile(tile, number / p.key_heads, number % p.key_heads), round++);
+    } else {
+      work(block_tile(), 0);
+    }
   }
 
   // The work of warpgroups other than those that compute dK and dV.
@@ -211,28 +229,41 @@ struct BackwardBlock {
 
   __device__ __forceinline__ void load_all() const {
     const unsigned long long policy = evict_last();
-    const BlockTile own = block_tile();
-    Steps steps(p, visible, own);
-    const auto load_keys = [&](const KeyPlace& place, const TensorMap& map) {
-      place.fill(0, KeyRows::kBytes, [&](KeyRows tile, MBarrier arrived) {
-        copy_tile(tile, map, {own.tile * kKeys, own.head, own.batch}, arrived, policy);
-      });
-    };
-    const auto load_queries = [&](const QueryRing& ring, int step, const TensorMap& map, const float* from,
-                                  unsigned to) {
-      constexpr int kNumbersBytes = 4 * kQueries;
-      ring.fill(step, QueryRows::kBytes + kNumbersBytes, [&](QueryRows tile, MBarrier arrived) {
-        copy_tile(tile, map, {steps.tile * kQueries, steps.head, own.batch}, arrived, policy);
-        copy_bytes(to, from + steps.row(p, own), kNumbersBytes, arrived);
-      });
-    };
-    load_keys(k_place, p.k_map);
-    for (int step = 0; step < steps.count; ++step) {
-      load_queries(q_ring, step, p.q_map, p.row_shift, shifts(step));
-      if (step == 0) load_keys(v_place, p.v_map);
-      load_queries(d_out_ring, step, p.d_out_map, p.delta, deltas(step));
-      steps.next();
-    }
+    int step = 0;
+    for_each_tile([&](const BlockTile& own, int round) {
+      Steps steps(p, visible, own);
+      const auto load_keys = [&](const KeyPlace& place, const TensorMap& map) {
+        place.fill(round, KeyRows::kBytes, [&](KeyRows tile, MBarrier arrived) {
+          copy_tile(tile, map, {own.tile * kKeys, own.head, own.batch}, arrived, policy);
+        });
+      };
+      const auto load_queries = [&](const QueryRing& ring, const TensorMap& map, const float* from,
+                                    unsigned to) {
+        constexpr int kNumbersBytes = 4 * kQueries;
+        ring.fill(step, QueryRows::kBytes + kNumbersBytes, [&](QueryRows tile, MBarrier arrived) {
+          copy_tile(tile, map, {steps.tile * kQueries, steps.head, own.batch}, arrived, policy);
+          copy_bytes(to, from + steps.row(p, own), kNumbersBytes, arrived);
+        });
+      };
+      const auto load_step = [&](auto between) {
+        load_queries(q_ring, p.q_map, p.row_shift, shifts(step));
+        between();
+        load_queries(d_out_ring, p.d_out_map, p.delta, deltas(step));
+        steps.next();
+        ++step;
+      };
+      const int end = step + steps.count;
+      if constexpr (kWholeHeads) {
+        // As many queries as the rings hold, while the tile before occupies the place of the keys.
+        for (const int ahead = min(end, step + kStages); step < ahead;) load_step([] {});
+        load_keys(k_place, p.k_map);
+        load_keys(v_place, p.v_map);
+      } else {
+        load_keys(k_place, p.k_map);
+        if (step < end) load_step([&] { load_keys(v_place, p.v_map); });
+      }
+      while (step < end) load_step([] {});
+    });
   }
 
   // Adds up the gradients of the warp's keys, from `row` of the block on, along diagonals.
@@ -256,123 +287,56 @@ struct BackwardBlock {
 
   __device__ __forceinline__ void add_d_queries() const {
     const int warp_row = 16 * (warp() % 4);
-    const BlockTile own = block_tile();
-    const KeyRows k_tile = k_place.wait_full(0);
-    Steps steps(p, visible, own);
-    if constexpr (kConvertsDq) wait_for_sums(own);
-    const auto add = [&]<int kTiles>(float* to, const Accumulator(&d_q)[kPanelTiles]) {
-      if constexpr (kStaged)
-        add_shared<kTiles>(to, d_q, staging + warp() % 4 * kWarpSums);
-      else
-        add_row<kTiles>(to, d_q);
-    };
-    for (int step = 0; step < steps.count; ++step) {
-      float* sums = steps.sums(p, own) + place_of_sum(warp_row, 0);
-      const auto d_score_tile = d_score_ring.wait_full(step);
-#pragma unroll 1
-      for (int column = 0; column < kHeadDim; column += kPanel) {
-        Accumulator d_q[kPanelTiles];
-        wgmma_fence();
+    int step = 0;
+    for_each_tile([&](const BlockTile& own, int round) {
+      const KeyRows k_tile = k_place.wait_full(round);
+      Steps steps(p, visible, own);
+      for (const int end = step + steps.count; step < end; ++step) {
+        float* sums = steps.sums(p, own) + place_of_sum(warp_row, 0);
+        // Of the tiles of keys that the queries see.
+        const bool is_first = kWholeHeads && !steps.see(p, visible, own.tile - 1);
+        const bool is_last = kWholeHeads && !steps.see(p, visible, own.tile + 1);
+        // Computes a panel, kTiles accumulators of which are in the width.
+        const auto compute = [&]<int kTiles>(int column) {
+          float* to = sums + place_of_sum(0, column);
+          Accumulator d_q[kPanelTiles];
+          if constexpr (kWholeHeads) load_sums<kTiles>(d_q, to, is_last && !is_first);
+          if (column == 0) d_score_ring.wait_full(step);
+          const auto d_score_tile = d_score_ring.tile(step);
+          wgmma_fence();
 #pragma unroll
-        for (int k = 0; k < kKeys; k += kStep)
-          multiply_shared<Element>(d_q, d_score_tile.columns_from(0, k), k_tile.columns_from(column, k), k > 0);
-        wgmma_commit();
-        wgmma_wait<0>();
-        fence_registers(d_q);
-        float* to = sums + place_of_sum(0, column);
-        if (column + kPanel < kHeadDim) {
-          add.template operator()<kPanelTiles>(to, d_q);
-        } else {
-          d_score_ring.release(step);
-          add.template operator()<kLastPanelTiles>(to, d_q);
-        }
+          for (int k = 0; k < kKeys; k += kStep)
+            multiply_shared<Element>(d_q, d_score_tile.columns_from(0, k),
+                                     k_tile.columns_from(column, k), kWholeHeads || k > 0);
+          wgmma_commit();
+          wgmma_wait<0>();
+          fence_registers(d_q);
+          if (column + kPanel >= kHeadDim) d_score_ring.release(step);
+          if (is_last)
+            store_results(d_q, Outputs(p.d_q, own.batch, steps.head), steps.tile * kQueries + warp_row, p.queries,
+                          [&](int) { return p.scale; }, column);
+          else if constexpr (kStaged)
+            add_shared<kTiles>(to, d_q, staging + warp() % 4 * kWarpSums, is_first);
+          else
+            add_row<kTiles>(to, d_q);
+        };
+        constexpr int kLastPanel = (kHeadDim - 1) / kPanel * kPanel;
+#pragma unroll 1
+        for (int column = 0; column < kLastPanel; column += kPanel)
+          compute.template operator()<kPanelTiles>(column);
+        compute.template operator()<kLastPanelTiles>(kLastPanel);
+        steps.next();
       }
-      steps.next();
-    }
-    wait_for_additions<kConvertsDq>();
-    barrier_arrive(kDone, kDoneThreads);
-    if constexpr (kConvertsDq) finish_d_queries(own);  // while the other warpgroups store dK and dV
+      if constexpr (kWholeHeads) k_place.release(round);
+      wait_for_additions<kWholeHeads>();
+    });
+    if constexpr (!kWholeHeads) barrier_arrive(kDone, kDoneThreads);
   }
 
   // Called by the warpgroups that compute dK and dV when their products are done: results are then staged in the tiles
   // of keys and values.
   __device__ __forceinline__ void wait_for_all() const { barrier_wait(kDone, kDoneThreads); }
   static constexpr int kDone = 1, kDoneThreads = (kGradients + kSinglePass) * kWarpgroup;
-
-  // The queries of a head are divided into parts of whole tiles. Which blocks add to a part follows from the mask, so
-  // each warp, which adds 16 rows of every tile, can tell when it is the last of its number in any block to do so.
-  __device__ __forceinline__ int parts() const { return (p.query_tiles + p.part_tiles - 1) / p.part_tiles; }
-  __device__ __forceinline__ bool adds_to(int tile, int part) const {
-    const Span queries = Steps::seeing(visible, tile);
-    const int rows = p.part_tiles * kQueries;
-    return queries.first < min(queries.last, (part + 1) * rows) && queries.last > part * rows;
-  }
-  __device__ __forceinline__ unsigned* part_counts(int key_head) const {
-    return p.part_counts + (key_head * kAddingWarps + warp() % kAddingWarps) * (kQueryParts + 1);
-  }
-
-  // Waits for the key head that used the same sums before. Its blocks started before this one.
-  __device__ __forceinline__ void wait_for_sums(const BlockTile& own) const {
-    const int before = Steps::key_head_number(p, own) - p.sum_heads;
-    if (before < 0) return;
-    while (load_acquire(part_counts(before) + kQueryParts) < unsigned(parts())) {
-    }
-    fence_async_proxy_global();  // orders the zeros that it left before the additions
-  }
-
-  // Converts this warp's rows of the parts to which no block will add any more, while their sums are still in the L2
-  // cache. Leaves zeros for a later head that uses the same sums.
-  __device__ __forceinline__ void finish_d_queries(const BlockTile& own) const {
-    const int part = lane();
-    unsigned adding = 0;
-    for (int tile = 0; tile < p.key_tiles; ++tile) adding += adds_to(tile, part);
-    unsigned* counts = part_counts(Steps::key_head_number(p, own));
-    bool is_last = adding == 0 && own.tile == 0;  // no block adds to it: zeros
-    if (adds_to(own.tile, part)) is_last = atomicAdd(counts + part, 1u) + 1 == adding;
-    const unsigned found = __ballot_sync(~0u, is_last && part < parts());
-    if (found == 0) return;
-    __threadfence();
-    const bool shared_later = Steps::key_head_number(p, own) + p.sum_heads < p.batches * p.key_heads;
-    for (unsigned rest = found; rest != 0; rest &= rest - 1)
-      for (int head = 0; head < p.group; ++head) bring_into_rows(own, head, __ffs(int(rest)) - 1, shared_later);
-    if (!shared_later) return;
-    __syncwarp();
-    if (lane() == 0) {
-      __threadfence();
-      atomicAdd(counts + kQueryParts, unsigned(__popc(found)));
-    }
-  }
-
-  // Loads a few pieces of 16 x 32 before it stores any: a store of zeros must wait for the load of the same place.
-  __device__ __forceinline__ void bring_into_rows(const BlockTile& own, int head, int part, bool clears) const {
-    constexpr int kTogether = 4, kAcross = (kWidthTiles + kTogether - 1) / kTogether, kPieces = 2;
-    const Outputs d_q(p.d_q, own.batch, own.head * p.group + head);
-    float4* sums = reinterpret_cast<float4*>(Steps::sums_of(p, own, head)) + lane();
-    const int first = part * p.part_tiles, end = min(first + p.part_tiles, p.query_tiles);
-    for (int piece = first * kAcross; piece < end * kAcross; piece += kPieces) {
-      const auto row = [&](int i) { return (piece + i) / kAcross * kQueries + 16 * (warp() % 4); };
-      const auto tile = [&](int i) { return (piece + i) % kAcross * kTogether; };
-      const auto has = [&](int i, int t) { return piece + i < end * kAcross && tile(i) + t < kWidthTiles; };
-      const auto place = [&](int i, int t) { return sums + place_of_sum(row(i), 8 * (tile(i) + t)) / 4; };
-      Accumulator results[kPieces][kTogether] = {};
-#pragma unroll
-      for (int i = 0; i < kPieces; ++i)
-#pragma unroll
-        for (int t = 0; t < kTogether; ++t)
-          if (has(i, t)) {
-            const float4 sum = __ldcg(place(i, t));
-            results[i][t] = {sum.x, sum.y, sum.z, sum.w};
-          }
-#pragma unroll
-      for (int i = 0; i < kPieces; ++i) {
-        if (has(i, 0)) store_results(results[i], d_q, row(i), p.queries, [&](int) { return p.scale; }, 8 * tile(i));
-        if (!clears) continue;
-#pragma unroll
-        for (int t = 0; t < kTogether; ++t)
-          if (has(i, t)) __stcg(place(i, t), make_float4(0, 0, 0, 0));
-      }
-    }
-  }
 
   // Starts result = A B^T for the 64 keys from `row` on and all queries.
   __device__ __forceinline__ static void multiply_rows(Accumulator (&result)[kScoreTiles], KeyRows keys, int row,

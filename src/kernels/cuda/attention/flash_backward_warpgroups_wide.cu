@@ -11,6 +11,7 @@
 namespace ridgeline {
 
 using Block = BackwardBlock<64, 4, false>;
+static_assert(!kWholeHeads);
 
 // Accumulators, keys x queries, that the threads of one warpgroup pass to those of another.
 struct Weights {

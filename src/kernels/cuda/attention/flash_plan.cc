@@ -154,6 +154,8 @@ FlashPlan::FlashPlan(const CudaCall& call, std::span<const TensorView> tensors, 
   if (mask.window > 0)
     mask_first = static_cast<int>(std::max<int64_t>(-kFar, shift + 1 - mask.window));
   shape.mask = mask.window > 0 ? 2 : mask.causal ? 1 : 0;
+  shape.covers = mask_last >= 1 && shape.keys - mask_last < shape.queries && mask_first <= 0 &&
+                 shape.queries - 1 + mask_first < shape.keys;
   shape.aligned = std::ranges::all_of(tensors, is_aligned);
   shape.boxed = std::ranges::all_of(tensors.first(loaded), can_be_boxed);
   grouped = shape.mask != 0 || std::max(heads, batches) > kMaxGridYZ;

@@ -1,5 +1,5 @@
-// How the single-pass backward adds up dQ: in fp32, by atomics, in the order in which registers hold it, so that a
-// thread adds 16 bytes at a time. The sums are converted to rows at the end.
+// How the single-pass backward adds up dQ: in fp32, in the order in which registers hold it, so that a thread adds 16
+// bytes at a time; by atomics where several blocks add to a sum. The sums are converted to rows at the end.
 //
 // A tile of dQ consists of blocks of 16 rows, each a row of adjacent accumulators of 8 columns.
 #pragma once
@@ -30,6 +30,17 @@ template <int kCount, int kTiles>
 __device__ __forceinline__ void add_row(float* to, const Accumulator (&sums)[kTiles]) {
 #pragma unroll
   for (int n = 0; n < kCount; ++n) add_atomically(to + 128 * n + 4 * lane(), sums[n]);
+}
+
+// Loads the first kCount accumulators of a warp, which are adjacent, if they are wanted; all others are 0.
+template <int kCount, int kTiles>
+__device__ __forceinline__ void load_sums(Accumulator (&sums)[kTiles], const float* from, bool wanted) {
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n) {
+    float4 sum = make_float4(0, 0, 0, 0);
+    if (n < kCount && wanted) sum = __ldcg(reinterpret_cast<const float4*>(from + 128 * n) + lane());
+    sums[n] = {sum.x, sum.y, sum.z, sum.w};
+  }
 }
 
 // For mma.sync: a tile is divided into units of (16 kM) x 16, of which each warp owns consecutive ones.

@@ -17,6 +17,7 @@ struct FlashShape {
   int64_t heads = 1;      // batch and query heads together
   int64_t key_heads = 1;  // batch and key heads together
   int mask = 0;           // MASK of flash_common.cuh
+  bool covers = true;     // every query sees a key, and every key is seen
   bool function = false;  // there is a score function
   bool aligned = true;    // rows can be moved 16 bytes at a time
   bool boxed = true;      // inputs can be copied in boxes (tensor_map.cuh)
@@ -53,6 +54,7 @@ enum class BackwardKernel { portable, warpgroups, warpgroups_wide };
 struct BackwardKeysTile {
   int queries, keys, warps, stages, split, blocks;
   BackwardKernel kernel = BackwardKernel::portable;
+  bool whole_heads = false;  // a block processes all keys of a head, and adds up its dQ alone
   int64_t shared_bytes(const FlashShape& shape, bool single_pass) const;
 };
 
