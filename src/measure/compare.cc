@@ -66,10 +66,10 @@ std::string state(const char* side, const Record& record) {
 }
 
 // Returns nullopt, with the reason in `problem`, if the samples are unusable.
-std::optional<SideFigures> figures_of(const Record& record, const std::string& phase,
+std::optional<SideFigures> figures_of(const Record& record, const std::string& phase, size_t fewest,
                                       std::string& problem) {
   const std::vector<double>& samples = record.find_series(phase)->samples_ms;
-  problem = defect(samples, record.merged_runs > 0 ? 1 : kMinSamples);
+  problem = defect(samples, record.merged_runs > 0 ? 1 : fewest);
   if (!problem.empty()) return std::nullopt;
   SideFigures out{.samples = samples};
   std::sort(out.samples.begin(), out.samples.end());
@@ -188,21 +188,23 @@ void judge_in_turns(RowComparison& row, const RowPair& pair, const CompareOption
 
 void judge_apart(RowComparison& row, const RowPair& pair, const CompareOptions& options,
                  double confidence) {
-  if (*pair.base == *pair.next) {  // a file compared with itself
-    row.base_ms = row.new_ms = pair.base->find_series(pair.phase)->statistics.median_ms;
-    row.verdict = Verdict::same;
-    return;
-  }
+  const bool is_itself = *pair.base == *pair.next;  // a file compared with itself
+  const size_t fewest = is_itself ? 1 : kMinSamples;
   std::string problem;
-  const auto base = figures_of(*pair.base, pair.phase, problem);
+  const auto base = figures_of(*pair.base, pair.phase, fewest, problem);
   if (!base) row.note = fmt::format("{}: {}", kBase, problem);
-  const auto next = figures_of(*pair.next, pair.phase, problem);
+  const auto next = figures_of(*pair.next, pair.phase, fewest, problem);
   if (!next) row.note = fmt::format("{}: {}", kNew, problem);
   if (!base || !next) return;
   row.base_ms = base->median_ms;
   row.new_ms = next->median_ms;
   row.base_runs = static_cast<int>(base->log_medians.size());
   row.new_runs = static_cast<int>(next->log_medians.size());
+  if (is_itself) {
+    row.evidence = row.base_runs > 1 ? Evidence::runs : Evidence::single;
+    row.verdict = Verdict::same;
+    return;
+  }
   const double estimate = std::log(row.new_ms / row.base_ms);
   row.two_modes = std::abs(next->log_quickest() - base->log_quickest() - estimate) > kTwoModes;
   const auto spread = spread_of_runs(*base, *next, confidence);

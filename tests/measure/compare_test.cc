@@ -411,6 +411,19 @@ TEST(CompareRecords, HostileSamplesAreToldNotTrusted) {
   EXPECT_EQ(compared(good, zeros, floor_of(0.05)).verdict, Verdict::faster);
 }
 
+TEST(CompareRecords, ARowComparedWithItselfIsTheSameWhateverItsTimes) {
+  for (const std::vector<double>& samples : {around(1), {1, 2}, std::vector<double>(24, 0.0)}) {
+    const RowComparison row = compared(measured(samples), measured(samples));
+    EXPECT_EQ(row.verdict, Verdict::same);
+    EXPECT_EQ(row.speedup(), 1);
+    EXPECT_EQ(row.evidence, Evidence::single);
+  }
+  const RowComparison runs = compared(runs_at({1, 1, 2}), runs_at({1, 1, 2}));
+  EXPECT_EQ(runs.verdict, Verdict::same);
+  EXPECT_EQ(runs.evidence, Evidence::runs);
+  EXPECT_EQ(runs.base_runs, 3);
+}
+
 TEST(Gates, FailOnWhatTheyNameOnly) {
   const Record base = measured(around(1));
   const Record slow = measured(around(2));
