@@ -95,10 +95,11 @@ Record merged_row(const Runs& runs) {
   merged.speed_after = median_speed(runs);
   for (Series& series : merged.series) {
     series.samples_ms.clear();
-    for (const Record* run : runs)
-      if (const Series* one = run->find_series(series.name))
+    for (const Record* run : runs)  // files may hold null for a median
+      if (const Series* one = run->find_series(series.name);
+          one && std::isfinite(one->statistics.median_ms))
         series.samples_ms.push_back(one->statistics.median_ms);
-    series.statistics = summarize(series.samples_ms);
+    series.statistics = series.samples_ms.empty() ? Statistics() : summarize(series.samples_ms);
   }
   return merged;
 }

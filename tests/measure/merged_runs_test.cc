@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "measure/comparisons.h"
 #include "measure/gate.h"
 #include "support/expect.h"
@@ -77,6 +79,17 @@ TEST(MergedRuns, FiguresThatAreNotMergedAreThoseOfTheMiddleRun) {
   EXPECT_EQ(one_row(runs).series[0].samples_ms.size(), 5u);
   runs[2].disturbance->other_cores = 1.5;  // is left out
   EXPECT_EQ(one_row(runs).memory.peak, Bytes{4}) << "the faster of the two in the middle";
+}
+
+TEST(MergedRuns, AMedianThatAFileDoesNotHaveIsLeftOut) {
+  std::vector<Record> runs = runs_at({1, 2, 3, 4, 5});
+  runs[2].series[0].statistics = {};
+  EXPECT_EQ(one_row(runs).series[0].samples_ms, (std::vector<double>{1, 2, 4, 5}));
+  for (Record& run : runs) run.series[0].statistics = {};
+  EXPECT_FALSE(std::isfinite(one_row(runs).series[0].statistics.median_ms));
+  const RowComparison row = compared(runs, runs_at({1, 1, 1}));
+  EXPECT_FALSE(row.verdict);
+  EXPECT_HAS(row.note, "the base: 0 samples");
 }
 
 TEST(MergedRuns, MergingAgainChangesNothing) {
