@@ -26,6 +26,8 @@ std::string fact_words(const Json& facts, const std::string& key) {
   return value == "True" ? key_words(key) : key_words(key) + " " + value;
 }
 
+}  // namespace
+
 std::string apart_words(const Json& facts, const std::vector<Json>& alike) {
   std::string text;
   for (const auto& item : facts.items()) {
@@ -37,8 +39,6 @@ std::string apart_words(const Json& facts, const std::vector<Json>& alike) {
   }
   return text;
 }
-
-}  // namespace
 
 std::vector<RowPlace> places_of(const std::vector<const Record*>& rows,
                                 const std::function<std::string(const Record&)>& name,

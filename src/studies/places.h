@@ -24,4 +24,7 @@ std::vector<RowPlace> places_of(const std::vector<const Record*>& rows,
                                 const std::function<std::string(const Record&)>& name,
                                 std::span<const std::string_view> drawn = {});
 
+// ", layers 2, 4 threads": those of the facts in which others of `alike` differ; empty if none do.
+std::string apart_words(const Json& facts, const std::vector<Json>& alike);
+
 }  // namespace ridgeline

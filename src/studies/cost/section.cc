@@ -38,7 +38,7 @@ std::string source_words(const std::set<std::string>& sources) {
   return sources.size() > 1 ? "data sheets and measured ceilings" : "measured ceilings";
 }
 
-void add_work(const Record& record, PaperRoofs& roofs) {
+void add_work(const CostNames& names, const Record& record, PaperRoofs& roofs) {
   const auto number = [&](const char* key) {
     const double value = number_in(*record.metrics, key).value_or(0);
     return value > 0 ? value : 0;
@@ -46,7 +46,7 @@ void add_work(const Record& record, PaperRoofs& roofs) {
   const double intensity = number("intensity"), peak = number("peak_gflops_per_s"),
                bandwidth = number("gb_per_s");
   if (intensity == 0 || peak == 0 || bandwidth == 0) return;
-  const std::string name = shown(ceilings_name(record), 60);
+  const std::string name = shown(names.ceilings(record), 60);
   if (!roofs.by_name.contains(name)) roofs.names.push_back(name);
   PaperRoof& roof = roofs.by_name[name];
   roof.flops_per_s = 1e9 * peak;
@@ -54,7 +54,7 @@ void add_work(const Record& record, PaperRoofs& roofs) {
   roof.points.push_back(
       {intensity, roof.at(intensity),
        fmt::format("{}: at most {} at {:.3g} FLOP/byte, at least {}, bounded by {}",
-                   shown(work_name(record), 100),
+                   shown(names.work(record), 100),
                    quantity_text(Quantity::flops_per_s, roof.at(intensity)), intensity,
                    quantity_text(Quantity::milliseconds, number("least_ms")),
                    shown(text_of(*record.metrics, "bound"), 20))});
@@ -101,7 +101,7 @@ Chart paper_chart(const std::string& dtype, PaperRoofs& roofs) {
 }
 
 // The devices with the shortest and the longest least time of the first workload.
-std::string least_words(const std::vector<const Record*>& rows) {
+std::string least_words(const CostNames& names, const std::vector<const Record*>& rows) {
   const Record *quickest = nullptr, *slowest = nullptr;
   const auto least = [](const Record& record) { return metric_number(record, "least_ms"); };
   std::string work;
@@ -109,7 +109,7 @@ std::string least_words(const std::vector<const Record*>& rows) {
     const auto ms = least(*record);
     if (record->status != Status::ok || !ms || !(*ms > 0)) continue;
     const std::string of =
-        fmt::format("{} in {}", work_name(*record), text_at(record->workload, "dtype"));
+        fmt::format("{} in {}", names.work(*record), text_at(record->workload, "dtype"));
     if (work.empty()) work = of;
     if (of != work) continue;
     if (!quickest || *ms < *least(*quickest)) quickest = record;
@@ -121,7 +121,7 @@ std::string least_words(const std::vector<const Record*>& rows) {
   };
   const auto told = [&](const Record& record) {
     return fmt::format("{} on {}", quantity_text(Quantity::milliseconds, *least(record)),
-                       shown(ceilings_name(record), 60));
+                       shown(names.ceilings(record), 60));
   };
   std::string text = fmt::format("{} takes at least {}", shown(work, 100), told(*quickest));
   if (slowest == quickest) return fmt::format("{}, bounded by {}.", text, bound(*quickest));
@@ -140,6 +140,7 @@ ReportSection cost_section(const ReportContext& context) {
   std::vector<std::string> dtypes;
   std::map<std::string, PaperRoofs> views;
   std::set<std::string> sources;
+  const CostNames names(context.rows);
   for (const Record* record : context.rows) {
     if (record->study != "cost" || !record->cost || !record->workload.is_object()) continue;
     rows.push_back(record);
@@ -147,13 +148,13 @@ ReportSection cost_section(const ReportContext& context) {
     if (record->status != Status::ok || !record->metrics) continue;
     const std::string dtype = text_at(record->workload, "dtype");
     if (!views.contains(dtype)) dtypes.push_back(dtype);
-    add_work(*record, views[dtype]);
+    add_work(names, *record, views[dtype]);
   }
   if (rows.empty()) return section;
   for (const std::string& dtype : dtypes)
     if (section.views.size() < kMostViews && !views[dtype].intensities.empty())
       section.views.push_back({.name = dtype, .charts = {paper_chart(dtype, views[dtype])}});
-  section.answer = least_words(rows);
+  section.answer = least_words(names, rows);
   section.certainty = {.level = Certainty::Level::counted,
                        .why = fmt::format("By {}; nothing was run there.", source_words(sources))};
   for (const std::string& note : cost_notes(rows)) section.sentences.push_back(shown(note, 1000));

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "report/record_columns.h"
+#include "studies/places.h"
 
 namespace ridgeline {
 namespace {
@@ -18,18 +19,52 @@ std::vector<const Record*> cost_records(const RecordRefs& records) {
   return rows;
 }
 
-std::string work_with_dtype(const Record& record) {
-  return fmt::format("{}, {}", work_name(record), text_of(record.workload, "dtype"));
-}
-
 bool is_measured(const Record& record) {
   return text_of(record.settings, "ceilings_from") == "measured";
+}
+
+std::string short_work_name(const Record& record) {
+  const Json& work = record.workload;
+  std::string text = text_of(work, "op");
+  if (work.contains("m"))
+    return fmt::format("{} {}x{}x{}", text, text_of(work, "m"), text_of(work, "n"),
+                       text_of(work, "k"));
+  text += fmt::format(" {}, {}, context {}, batch {}", text_of(work, "phase"),
+                      text_of(work, "model_size"), text_of(work, "context_length"),
+                      text_of(work, "batch_size"));
+  if (const std::string form = text_of(work, "form"); !form.empty()) text += ", " + form;
+  if (text_of(work, "causal") == "True") text += ", causal";
+  return text;
+}
+
+std::string short_ceilings_name(const Record& record) {
+  return text_of(record.workload, "ceilings") + (is_measured(record) ? ", measured" : "");
+}
+
+Json facts_of_work(const Record& record) {
+  Json facts = record.workload;
+  for (const char* key : {"ceilings", "dtype"}) facts.erase(key);
+  return facts;
+}
+
+// A data sheet is the same whoever reads it.
+Json facts_of_ceilings(const Record& record) {
+  Json facts = Json::object();
+  if (!is_measured(record)) return facts;
+  if (record.settings.is_object()) facts = record.settings;
+  facts["machine"] = record.machine.fingerprint;
+  return facts;
+}
+
+std::string work_with_dtype(const CostNames& names, const Record& record) {
+  return fmt::format("{}, {}", names.work(record), text_of(record.workload, "dtype"));
 }
 
 // "layer, small, context 1024, batch 4, bf16: prefill does 300 FLOPs per byte, decode 2; on A100
 // they are bounded by compute and by memory, and the least time of a token is 30 times as long in
 // decode; on H100 ..."
-std::vector<std::string> prefill_and_decode(const std::vector<const Record*>& rows) {
+std::vector<std::string> prefill_and_decode(const CostNames& names,
+                                            const std::vector<const Record*>& rows) {
   std::vector<std::string> works;
   std::map<std::string, std::string> text;
   for (const Record* decode : rows) {
@@ -49,7 +84,7 @@ std::vector<std::string> prefill_and_decode(const std::vector<const Record*>& ro
     const auto few = metric_number(*decode, "intensity"),
                many = metric_number(**prefill, "intensity");
     if (!tokens || !slow || !fast || !few || !many || !(*fast > 0)) continue;
-    std::string work = work_with_dtype(*decode);
+    std::string work = work_with_dtype(names, *decode);
     if (const size_t at = work.find(" decode"); at != std::string::npos)
       work.erase(at, std::string_view(" decode").size());
     add_once(works, work);
@@ -60,7 +95,7 @@ std::vector<std::string> prefill_and_decode(const std::vector<const Record*>& ro
                       second = metric_text(*decode, "bound");
     text[work] += fmt::format(
         "; on {} {}, and the least time of a token is {:.3g} times as long in decode",
-        ceilings_name(*decode),
+        names.ceilings(*decode),
         first == second ? fmt::format("both are bounded by {}", first)
                         : fmt::format("they are bounded by {} and by {}", first, second),
         *slow / (*fast / *tokens));
@@ -71,7 +106,8 @@ std::vector<std::string> prefill_and_decode(const std::vector<const Record*>& ro
 }
 
 // "gemma3-270m bf16: a token adds 18.0 KiB to the cache of its sequence, ..."
-std::vector<std::string> cache_notes(const std::vector<const Record*>& rows) {
+std::vector<std::string> cache_notes(const CostNames& names,
+                                     const std::vector<const Record*>& rows) {
   std::vector<std::string> notes;
   for (const Record* record : rows) {
     const auto bytes = [&](const char* key) {
@@ -79,9 +115,9 @@ std::vector<std::string> cache_notes(const std::vector<const Record*>& rows) {
     };
     if (record->status != Status::ok || !metric_number(*record, "cache_bytes")) continue;
     const Json& work = record->workload;
-    std::string note = fmt::format("{} {}: a token adds {} to the cache of its sequence",
-                                   text_of(work, "model_size"), text_of(work, "dtype"),
-                                   bytes("cache_bytes_per_token"));
+    std::string note =
+        fmt::format("{} {}: a token adds {} to the cache of its sequence", names.model(*record),
+                    text_of(work, "dtype"), bytes("cache_bytes_per_token"));
     if (const std::string window = metric_text(*record, "sliding_window"); !window.empty())
       note += fmt::format(
           " up to the window of {} tokens, {} from there on, where sliding layers "
@@ -93,7 +129,7 @@ std::vector<std::string> cache_notes(const std::vector<const Record*>& rows) {
     note += fmt::format(
         "; {} has room for at most {} tokens of each sequence, working memory left "
         "aside (`ridgeline memory --model-config` counts it)",
-        ceilings_name(*record), metric_text(*record, "longest_context"));
+        names.ceilings(*record), metric_text(*record, "longest_context"));
     add_once(notes, note);
   }
   return notes;
@@ -101,22 +137,29 @@ std::vector<std::string> cache_notes(const std::vector<const Record*>& rows) {
 
 }  // namespace
 
-std::string work_name(const Record& record) {
-  const Json& work = record.workload;
-  std::string text = text_of(work, "op");
-  if (work.contains("m"))
-    return fmt::format("{} {}x{}x{}", text, text_of(work, "m"), text_of(work, "n"),
-                       text_of(work, "k"));
-  text += fmt::format(" {}, {}, context {}, batch {}", text_of(work, "phase"),
-                      text_of(work, "model_size"), text_of(work, "context_length"),
-                      text_of(work, "batch_size"));
-  if (const std::string form = text_of(work, "form"); !form.empty()) text += ", " + form;
-  if (text_of(work, "causal") == "True") text += ", causal";
-  return text;
+CostNames::CostNames(const RecordRefs& records) {
+  const auto add = [](std::vector<Json>& all, Json facts) {
+    if (std::ranges::find(all, facts) == all.end()) all.push_back(std::move(facts));
+  };
+  for (const Record* record : cost_records(records)) {
+    add(works_[short_work_name(*record)], facts_of_work(*record));
+    add(ceilings_[short_ceilings_name(*record)], facts_of_ceilings(*record));
+  }
 }
 
-std::string ceilings_name(const Record& record) {
-  return text_of(record.workload, "ceilings") + (is_measured(record) ? ", measured" : "");
+std::string CostNames::work(const Record& record) const {
+  const std::string name = short_work_name(record);
+  return name + apart_words(facts_of_work(record), works_.at(name));
+}
+
+std::string CostNames::model(const Record& record) const {
+  return text_of(record.workload, "model_size") +
+         apart_words(facts_of_work(record), works_.at(short_work_name(record)));
+}
+
+std::string CostNames::ceilings(const Record& record) const {
+  const std::string name = short_ceilings_name(record);
+  return name + apart_words(facts_of_ceilings(record), ceilings_.at(name));
 }
 
 Table cost_csv(const RecordRefs& records) {
@@ -146,35 +189,38 @@ Table cost_csv(const RecordRefs& records) {
 }
 
 Table cost_counts(const RecordRefs& records) {
+  const CostNames names(records);
   std::vector<RecordRow> rows;
   std::vector<std::string> seen;
   for (const Record* record : cost_records(records)) {
     const size_t before = seen.size();
-    add_once(seen, work_with_dtype(*record));
+    add_once(seen, work_with_dtype(names, *record));
     if (seen.size() > before) rows.push_back({record});
   }
-  return table_of<RecordRow>("what has to be done",
-                             {{"work", [](const RecordRow& row) { return work_name(*row.record); }},
-                              {"dtype", workload_cell("dtype")},
-                              {"GMAC", cost_cell(&PhaseCost::macs, "{:.4g}", 1e-9)},
-                              {"GFLOP", cost_cell(&PhaseCost::flops, "{:.4g}", 1e-9)},
-                              {"MiB", cost_mebibytes_cell},
-                              {"products MiB", number_cell("product_bytes", "{:.4g}", 0x1p-20)},
-                              {"FLOP/byte", number_cell("intensity", "{:.4g}")}},
-                             rows, {"GFLOP", "products MiB"});
+  return table_of<RecordRow>(
+      "what has to be done",
+      {{"work", [&](const RecordRow& row) { return names.work(*row.record); }},
+       {"dtype", workload_cell("dtype")},
+       {"GMAC", cost_cell(&PhaseCost::macs, "{:.4g}", 1e-9)},
+       {"GFLOP", cost_cell(&PhaseCost::flops, "{:.4g}", 1e-9)},
+       {"MiB", cost_mebibytes_cell},
+       {"products MiB", number_cell("product_bytes", "{:.4g}", 0x1p-20)},
+       {"FLOP/byte", number_cell("intensity", "{:.4g}")}},
+      rows, {"GFLOP", "products MiB"});
 }
 
 Table cost_times(const RecordRefs& records) {
+  const CostNames names(records);
   Table table{.title = "least time in ms, and what bounds it",
               .columns = {"work", "dtype", "FLOP/byte"}};
   std::vector<std::string> devices, works;
   std::map<std::pair<std::string, std::string>, std::string> cells;
   for (const Record* record : cost_records(records)) {
-    const std::string work = work_with_dtype(*record), device = ceilings_name(*record);
+    const std::string work = work_with_dtype(names, *record), device = names.ceilings(*record);
     add_once(devices, device);
     if (std::ranges::count(works, work) == 0) {
       works.push_back(work);
-      table.rows.push_back({work_name(*record), text_of(record->workload, "dtype"),
+      table.rows.push_back({names.work(*record), text_of(record->workload, "dtype"),
                             cell(metric_number(*record, "intensity"), "{:.4g}")});
     }
     const auto least = metric_number(*record, "least_ms");
@@ -191,6 +237,7 @@ Table cost_times(const RecordRefs& records) {
 
 std::vector<std::string> cost_notes(const RecordRefs& records) {
   const std::vector<const Record*> rows = cost_records(records);
+  const CostNames names(records);
   std::vector<std::string> notes, on_paper, measured;
   for (const Record* record : rows) {
     if (is_measured(*record))
@@ -207,8 +254,8 @@ std::vector<std::string> cost_notes(const RecordRefs& records) {
   if (!measured.empty())
     notes.push_back(
         fmt::format("{}: ceilings that `ridgeline roofline` measured", fmt::join(measured, ", ")));
-  for (std::string& note : prefill_and_decode(rows)) notes.push_back(std::move(note));
-  for (std::string& note : cache_notes(rows)) notes.push_back(std::move(note));
+  for (std::string& note : prefill_and_decode(names, rows)) notes.push_back(std::move(note));
+  for (std::string& note : cache_notes(names, rows)) notes.push_back(std::move(note));
   for (const Record* record : rows)
     if (record->status != Status::ok) add_once(notes, record->error);
   if (!rows.empty()) {

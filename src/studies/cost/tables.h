@@ -1,6 +1,7 @@
 // What the cost study shows: counts, least times, sentences and a report section.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -21,9 +22,21 @@ std::vector<std::string> cost_notes(const RecordRefs& records);
 // The roofs of all devices, with every workload on each.
 ReportSection cost_section(const ReportContext& context);
 
-// What was counted, without its dtype: "layer decode, small, context 1024, batch 4, naive".
-std::string work_name(const Record& record);
-// Whose ceilings: "A100 SXM 80 GB", "AMD EPYC 9B14, measured".
-std::string ceilings_name(const Record& record);
+// Names of the works and ceilings of some rows. Where several have the same name, such as models
+// with sizes of their own, what sets them apart follows it.
+class CostNames {
+ public:
+  explicit CostNames(const RecordRefs& records);
+
+  // What was counted, without its dtype: "layer decode, small, context 1024, batch 4, naive".
+  std::string work(const Record& record) const;
+  // The same of the model alone: "custom-small, layers 2".
+  std::string model(const Record& record) const;
+  // Whose ceilings: "A100 SXM 80 GB", "AMD EPYC 9B14, measured".
+  std::string ceilings(const Record& record) const;
+
+ private:
+  std::map<std::string, std::vector<Json>> works_, ceilings_;  // facts by name
+};
 
 }  // namespace ridgeline

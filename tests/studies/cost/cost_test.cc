@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "base/error.h"
 #include "measure/record_values.h"
@@ -293,6 +294,54 @@ TEST_F(CostRows, ReportsSayWhereTheCeilingsComeFrom) {
             "ceilings; nothing was run there.");
   EXPECT_EQ(words_of({}, measured),
             "Roofs: fp32 (measured ceilings); By measured ceilings; nothing was run there.");
+}
+
+TransformerConfig small_with_layers(int64_t layers) {
+  TransformerConfig config = transformer_config("small");
+  config.name = "custom-small";
+  config.layers = layers;
+  return config;
+}
+
+TEST_F(CostRows, ModelsOfOneNameAreToldApartByTheirSizes) {
+  const CostMatrix matrix{.ops = {CostOp::model},
+                          .phases = {CostPhase::prefill, CostPhase::decode},
+                          .models = {small_with_layers(2), small_with_layers(4)}};
+  const std::vector<Record> records = run(matrix, {"A100"});
+  const Table counts = cost_counts(records), times = cost_times(records);
+  ASSERT_EQ(counts.rows.size(), records.size());
+  ASSERT_EQ(times.rows.size(), records.size());
+  EXPECT_EQ(counts.rows[0].at(0).substr(0, 33), "model prefill, custom-small, cont");
+  std::set<std::string> names;
+  for (const auto& row : times.rows) names.insert(row[0]);
+  EXPECT_EQ(names.size(), records.size());
+  EXPECT_TRUE(counts.rows[0][0].ends_with(", layers 2")) << counts.rows[0][0];
+  std::string notes;
+  for (const std::string& note : cost_notes(records)) notes += note + '\n';
+  EXPECT_HAS(notes, "custom-small, layers 4 fp32: a token adds");
+  EXPECT_HAS(notes, "layers 4, fp32: prefill does");
+  const ReportInput input{.records = records};
+  EXPECT_LACKS(cost_section(report_context(input)).answer, "and ") << "one work on one device";
+}
+
+TEST_F(CostRows, CeilingsOfOtherThreadsAreOtherColumns) {
+  Roofline measured;
+  measured.title = "this machine";
+  measured.compute.push_back({.dtype = "fp32", .probe = "fma", .rate = 1e11});
+  measured.memory.push_back({.level = "memory", .probe = "copy", .rate = 1e10});
+  std::vector<Record> records =
+      run({.ops = {CostOp::gemm}, .phases = {}, .sizes = {64}}, {"A100"}, measured);
+  measured.compute[0].rate = 5e10;
+  for (Record& record :
+       run({.ops = {CostOp::gemm}, .phases = {}, .sizes = {64}}, {"A100"}, measured)) {
+    record.settings["threads"] = 7;
+    records.push_back(std::move(record));
+  }
+  const Table times = cost_times(records);
+  ASSERT_EQ(times.columns.size(), 6u) << "the data sheet is the same";
+  EXPECT_EQ(times.columns[3], "A100 SXM 80 GB");
+  EXPECT_EQ(times.columns[5], "this machine, measured, 7 threads");
+  EXPECT_NE(times.rows.at(0)[4], times.rows[0][5]);
 }
 
 TEST(CostMatrix, RefusesAPhaseThatNothingHasAndAGpuNamedTwice) {
