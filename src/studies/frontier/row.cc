@@ -184,7 +184,10 @@ std::optional<Record> find_frontier(const AttentionWorkload& workload, Device& d
   }
   metrics["seq_len"] = bracket.fits;
   if (bracket.fails > 0 && bracket.for_memory) metrics["first_oom_seq_len"] = bracket.fails;
-  metrics["limited_by"] = bracket.fails == 0   ? std::string("the longest length looked at")
+  const bool saw_all = bracket.fits + options.step > options.max_seq_len;
+  metrics["limited_by"] = bracket.fails == 0
+                              ? (saw_all ? std::string("the longest length looked at")
+                                         : fmt::format("--max-probes {}", options.max_probes))
                           : bracket.for_memory ? std::string("memory")
                                                : fmt::format("a probe that failed: {}", failure);
   return record;

@@ -62,7 +62,7 @@ std::string longest_words(const ReportContext& context, const std::string& view)
     if (of != batch) continue;
     text +=
         fmt::format("{}{} {} S {:.0f}", text.empty() ? "" : ", ", shown(record->implementation, 40),
-                    metric_at(*record, "first_oom_seq_len") ? "up to" : "at least to", *fits);
+                    is_at_its_end(*record) ? "up to" : "at least to", *fits);
     ++told;
   }
   const std::string where = view.substr(0, view.find(" within a budget"));

@@ -38,22 +38,23 @@ std::string problem_of(const Record& record) {
                      budget > 0 ? " within " + to_string(Bytes{budget}) : "");
 }
 
-// Whether a longer sequence was seen not to fit.
-bool is_limited_by_memory(const Record& record) {
-  return record.metrics && record.metrics->contains("first_oom_seq_len");
-}
-
 // How much longer a sequence `other` takes than `base`; empty if the two do not tell.
 std::string ratio_text(const Record& base, const Record& other) {
   const auto shorter = static_cast<double>(whole_metric(base, "seq_len"));
   const auto longer = static_cast<double>(whole_metric(other, "seq_len"));
-  if (&base == &other || shorter <= 0 || longer <= 0 || !is_limited_by_memory(base)) return {};
+  if (&base == &other || shorter <= 0 || longer <= 0 || !is_at_its_end(base)) return {};
   return fmt::format("{} reaches {}{:.3g} times the sequence of {}", other.implementation,
-                     is_limited_by_memory(other) ? "" : "at least ", longer / shorter,
+                     is_at_its_end(other) ? "" : "at least ", longer / shorter,
                      base.implementation);
 }
 
 }  // namespace
+
+bool is_at_its_end(const Record& record) {
+  const int64_t fails = whole_metric(record, "first_oom_seq_len");
+  const int64_t step = positive_at(record.settings, "step").value_or(0);
+  return fails > 0 && (step == 0 || fails - whole_metric(record, "seq_len") <= step);
+}
 
 Table frontier_csv(const RecordRefs& records) {
   return table_of<RecordRow>("frontier",
@@ -127,12 +128,18 @@ std::vector<std::string> frontier_notes(const RecordRefs& records) {
     }
     const int64_t fits = whole_metric(record, "seq_len");
     const int64_t predicted = whole_metric(record, "predicted_seq_len");
-    if (fits != predicted && predicted > 0)
+    const int64_t fails = whole_metric(record, "first_oom_seq_len");
+    if (fails > 0 && !is_at_its_end(record))
+      notes.push_back(fmt::format(
+          "{}: the memory model said {}, the limit lies between {} and {}, where the probes ended "
+          "(--max-probes)",
+          what, predicted, fits, fails));
+    else if (fits != predicted && predicted > 0)
       notes.push_back(fmt::format(
           "{}: the memory model said {}, the probes {} ({:+.1f} %)", what, predicted, fits,
           100 * (static_cast<double>(fits) / static_cast<double>(predicted) - 1)));
-    if (!is_limited_by_memory(record))
-      notes.push_back(fmt::format("{}: {} is no limit of memory, but {}", what, fits,
+    if (fails == 0)
+      notes.push_back(fmt::format("{}: the search ended at {}, not memory: {}", what, fits,
                                   metric_text(record, "limited_by")));
   }
   return notes;

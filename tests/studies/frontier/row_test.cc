@@ -178,7 +178,18 @@ TEST(Frontier, TheEndOfTheSearchIsNotTakenForTheEndOfMemory) {
   const Record record = found(workload("flash"), device, options);
   EXPECT_EQ((*record.metrics)["seq_len"], 256);
   EXPECT_FALSE(record.metrics->contains("first_oom_seq_len"));
-  EXPECT_NE((*record.metrics)["limited_by"], "memory");
+  EXPECT_EQ((*record.metrics)["limited_by"], "the longest length looked at");
+}
+
+TEST(Frontier, TheLastProbeIsNotTakenForTheLongestLength) {
+  CpuDevice device(one_thread());
+  std::vector<int64_t> asked;
+  FrontierOptions options = up_to(1 << 20, asked);
+  options.max_probes = 1;
+  const Record record = found(workload("flash"), device, options);
+  EXPECT_EQ(record.status, Status::ok);
+  EXPECT_LT((*record.metrics)["seq_len"].get<int64_t>(), options.max_seq_len - options.step);
+  EXPECT_EQ((*record.metrics)["limited_by"], "--max-probes 1");
 }
 
 TEST(Frontier, InterruptedIsNoRecord) {

@@ -35,7 +35,7 @@ TEST(FrontierReport, WhatDidNotEndReachesAtLeastAsMuch) {
   const std::string text =
       notes_of({frontier("naive", 1000, true), frontier("flash", 8000, false)});
   EXPECT_HAS(text, "flash reaches at least 8 times the sequence of naive");
-  EXPECT_HAS(text, "8000 is no limit of memory, but its run limit");
+  EXPECT_HAS(text, "the search ended at 8000, not memory: its run limit");
 }
 
 TEST(FrontierReport, WithoutAnEndOrWithinOtherBudgetsThereIsNoRatio) {
@@ -43,6 +43,22 @@ TEST(FrontierReport, WithoutAnEndOrWithinOtherBudgetsThereIsNoRatio) {
        {std::vector{frontier("naive", 1000, false), frontier("flash", 8000, true)},
         std::vector{frontier("naive", 1000, true), frontier("flash", 8000, true, 1 << 20)}})
     EXPECT_LACKS(notes_of(records), "reaches");
+}
+
+// The probes ended before the next longer sequence was tried.
+TEST(FrontierReport, ALimitThatWasNotFoundIsARange) {
+  Record naive = frontier("naive", 1024, true), flash = frontier("flash", 4096, true);
+  for (Record* record : {&naive, &flash}) record->settings["step"] = 128;
+  EXPECT_HAS(notes_of({naive, flash}), "flash reaches 4 times the sequence of naive");
+  (*flash.metrics)["first_oom_seq_len"] = 8192;
+  (*flash.metrics)["predicted_seq_len"] = 16384;
+  const std::string text = notes_of({naive, flash});
+  EXPECT_HAS(text, "flash reaches at least 4 times the sequence of naive");
+  EXPECT_HAS(text, "the memory model said 16384, the limit lies between 4096 and 8192");
+  EXPECT_LACKS(text, "the probes 4096");
+  EXPECT_LACKS(notes_of({flash, naive}), "reaches");
+  const ReportInput input{.records = {flash}};
+  EXPECT_HAS(frontier_section(report_context(input)).answer, "flash at least to S 4096");
 }
 
 TEST(FrontierReport, TheAnswerCallsNoLimitWhatWasTheLastLengthLookedAt) {
