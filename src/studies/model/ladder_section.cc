@@ -175,21 +175,24 @@ std::string ladder_words(const ReportContext& context, const std::vector<const R
                          const std::string& scenario, const std::string& words) {
   if (rungs.size() < 2) return {};
   const Record &low = *rungs.front(), &high = *rungs.back();
-  const double before = *median_of(low, scenario), after = *median_of(high, scenario);
-  std::string text =
-      fmt::format("{} takes {} for a {} where {} takes {}, {}", high.implementation,
-                  quantity_text(Quantity::milliseconds, after), words, low.implementation,
-                  quantity_text(Quantity::milliseconds, before), times_as_fast(before / after));
+  const auto verdict = [&](const Record& from, const Record& to) {
+    return context.verdicts->between(from, to, scenario).verdict;
+  };
+  const auto ratio = [&](const Record& from, const Record& to) {
+    return verdict(from, to) == Verdict::same
+               ? "as fast"
+               : times_as_fast(*median_of(from, scenario) / *median_of(to, scenario));
+  };
+  std::string text = fmt::format(
+      "{} takes {} for a {} where {} takes {}, {}", high.implementation,
+      quantity_text(Quantity::milliseconds, *median_of(high, scenario)), words, low.implementation,
+      quantity_text(Quantity::milliseconds, *median_of(low, scenario)), ratio(low, high));
   // With several steps, the sentence names the effect of each.
   for (size_t i = 1; rungs.size() > 2 && i < rungs.size(); ++i) {
     const Record &from = *rungs[i - 1], &to = *rungs[i];
-    const Verdict verdict = context.verdicts->between(from, to, scenario).verdict;
     text += fmt::format("{}{} {}{}", i == 1 ? "; step by step, " : ", then ",
-                        step_words(from, to, scenario),
-                        verdict == Verdict::same
-                            ? "as fast"
-                            : times_as_fast(*median_of(from, scenario) / *median_of(to, scenario)),
-                        verdict == Verdict::unclear ? " (undecided)" : "");
+                        step_words(from, to, scenario), ratio(from, to),
+                        verdict(from, to) == Verdict::unclear ? " (undecided)" : "");
   }
   std::vector<std::string> falls;
   const Figure many = kLadderFigures[1].of(low, scenario),

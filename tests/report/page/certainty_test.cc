@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "measure/merged_runs.h"
 #include "measure/test_support.h"
 #include "report/page/document.h"
 #include "report/page/html_page.h"
@@ -228,6 +229,21 @@ Record model_row(const char* implementation, double ms) {
                      {"num_params", 128625408}};
   record.series = {series_of("full_step", {ms, ms, ms, ms, ms, ms})};
   return record;
+}
+
+// Runs that differ by no more than drift over hours have no ratio to tell.
+TEST(ReportModel, RungsOfTheSameTimeAreAsFast) {
+  for (const auto& [compiled_ms, words] :
+       {std::pair(98.0, "where vanilla takes 100 ms, as fast"), {50.0, "ms, 2.00x as fast"}}) {
+    std::vector<Record> runs;
+    for (const auto& [mode, ms] : {std::pair("vanilla", 100.0), {"compiled", compiled_ms}})
+      for (int run = 1; run <= 5; ++run) {
+        runs.push_back(model_row(mode, ms));
+        runs.back().run = run;
+      }
+    const ReportSection section = *find_section(report_of_all(runs_merged(runs)), "model");
+    EXPECT_TRUE(has(section.answer, words)) << section.answer;
+  }
 }
 
 // A step has three times: untraced, traced, and in kernels.
