@@ -49,6 +49,8 @@ std::string sentence(const Record& record, const char* scenario) {
   const auto of = [&](const char* name) { return cost(record, scenario, name).value_or(0); };
   std::string parts;
   const double setup = of("setup_ms"), allocation = of("allocation_ms");
+  const std::string beside_others =
+      record.disturbance ? disturbance_text(*record.disturbance) : std::string();
   if (setup > 0)
     parts += fmt::format(
         "{:.3g} ms for compiling and loading kernels, choosing algorithms and recording launch "
@@ -61,9 +63,10 @@ std::string sentence(const Record& record, const char* scenario) {
       "First step: {}, {}: {} takes {:.3g} ms the first time and {:.3g} ms by its median. The "
       "{:.3g} ms more are {}{:.3g} ms for the rest: {:.0f} pages that were touched for the first "
       "time "
-      "({:.3g} ms of the system's time, over all threads), cold caches and clocks",
+      "({:.3g} ms of the system's time, over all threads), cold caches and clocks{}",
       model_words(record), record.implementation, scenario, steady + extra, steady, extra, parts,
-      std::max(0.0, extra - setup - allocation), of("page_faults"), of("system_ms"));
+      std::max(0.0, extra - setup - allocation), of("page_faults"), of("system_ms"),
+      beside_others.empty() ? "" : ", and other work: " + beside_others);
   if (const Number compile = metric_of(record, scenario, "compile_seconds"))
     text += fmt::format(". Tracing, planning and compiling took {:.3g} s before it", *compile);
   return text;

@@ -231,7 +231,14 @@ std::vector<std::string> profile_notes(const RecordRefs& records) {
     const auto traced = number_in(metrics, "traced_step_ms"),
                untraced = number_in(metrics, "untraced_step_ms"),
                cost = number_in(metrics, "tracing_cost");
-    if (traced && untraced && cost)
+    const std::string other_work =
+        record->disturbance ? disturbance_text(*record->disturbance) : std::string();
+    if (traced && untraced && cost && !other_work.empty())
+      add(
+          fmt::format("{}: a step takes {:.4g} ms with tracing and {:.4g} ms without, which does "
+                      "not say what tracing costs: {} meanwhile",
+                      name, *traced, *untraced, other_work));
+    else if (traced && untraced && cost)
       add(fmt::format("{}: tracing costs {} of a step: {:.4g} ms with it, {:.4g} ms without", name,
                       *cost > 0 ? fmt::format("{:.1f} %", 100 * *cost) : "nothing to be seen",
                       *traced, *untraced));

@@ -326,6 +326,11 @@ TEST(ModelFirstSteps, SayWhatTheFirstSpentItsTimeOn) {
        {"takes 9 ms the first time", "2 ms by its median", "The 7 ms more are",
         "4 ms for compiling", "1 ms for asking for 3 MiB", "2 ms for the rest", "768 pages"})
     EXPECT_HAS(notes[0], part) << part << '\n' << notes[0];
+  EXPECT_HAS(notes[0], "cold caches and clocks. Tracing");
+  cold.disturbance = Disturbance{.window_s = 1, .processors = 2, .other_cores = 1.9};
+  EXPECT_HAS(
+      model_first_step_notes(std::vector<Record>{cold})[0],
+      "cold caches and clocks, and other work: other processes used 1.9 of 2 processors. Tracing");
 }
 
 TEST(ModelReport, TellsTheLossScaleAndWhatFp16LosesWithoutOne) {

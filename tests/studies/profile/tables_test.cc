@@ -148,6 +148,12 @@ TEST(ProfileNotes, SayWhereTimesComeFromAndWhatTracingCosts) {
   EXPECT_TRUE(has(notes, "3 pieces of work belong to no node"));
   EXPECT_TRUE(has(notes, "predicted is the least time below ceilings"));
   EXPECT_FALSE(has(notes, "nothing is predicted"));
+  records[1].disturbance = Disturbance{.window_s = 1, .processors = 2, .other_cores = 1.9};
+  const std::vector<std::string> busy = profile_notes(records);
+  EXPECT_FALSE(has(busy, "compiled: tracing costs"));
+  EXPECT_TRUE(has(busy,
+                  "compiled: a step takes 11 ms with tracing and 10 ms without, which does not say "
+                  "what tracing costs: other processes used 1.9 of 2 processors meanwhile"));
 }
 
 TEST(ProfileTables, TellHowBusyTheGpuWasByItsCountersAndByWhich) {
