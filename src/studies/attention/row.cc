@@ -10,6 +10,7 @@
 #include "studies/device_facts.h"
 #include "studies/host_tensors.h"
 #include "studies/kernel_check.h"
+#include "studies/memory/attention.h"
 #include "studies/memory_watch.h"
 #include "studies/row.h"
 
@@ -48,12 +49,8 @@ namespace {
 Bytes quadratic_bytes(const AttentionConfig& config, const Graph& graph,
                       const MemoryProfile& profile) {
   Bytes total;
-  for (const Lifetime& lifetime : profile.at_peak()) {
-    const Shape& shape = graph.type(lifetime.value).shape;
-    if (shape.rank() >= 2 && shape.back(0) == config.seq_len && shape.back(1) == config.seq_len &&
-        config.seq_len != config.head_dim)
-      total += lifetime.bytes;
-  }
+  for (const Lifetime& lifetime : profile.at_peak())
+    if (is_quadratic(config, graph, lifetime)) total += lifetime.bytes;
   return total;
 }
 

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "autodiff/gradient.h"
+#include "graph/layout.h"
 #include "measure/growth.h"
 
 namespace ridgeline {
@@ -68,6 +69,12 @@ Table breakdown(const std::string& title, const std::vector<MemoryItem>& items) 
   return table;
 }
 
+bool reads(const Graph& graph, const Node& node, Value source) {
+  const std::vector<Layout> places = layouts(graph);
+  return std::ranges::any_of(
+      node.inputs, [&](Value input) { return places[graph.index(input)].storage == source; });
+}
+
 // Names tensors that differentiation adds, which have no name in the graph.
 std::string backward_name(const Graph& graph, const Lifetime& lifetime) {
   const Node& node = graph.node(lifetime.value);
@@ -78,11 +85,18 @@ std::string backward_name(const Graph& graph, const Lifetime& lifetime) {
     case Op::attention_gradient:
       return lifetime.value.output == 0 ? "d_q" : lifetime.value.output == 1 ? "d_k" : "d_v";
     case Op::matmul:
-      // The gradient of k is transposed here; only its size tells it from that of the weights.
-      return lifetime.bytes == byte_size(graph.type(graph.inputs()[0])) ? "d_k" : "d_weights";
+      // The gradient of k is transposed here. It may be as large as that of the weights, which
+      // reads the gradient of the output.
+      return reads(graph, node, graph.inputs()[3]) ? "d_weights" : "d_k";
     default:
       return "d_scores";
   }
+}
+
+// The group that counts a tensor.
+std::string group_of(const Graph& graph, const Lifetime& lifetime) {
+  const bool in_backward = lifetime.first_step >= int64_t{graph.stages()[1].begin};
+  return group_of(in_backward ? backward_name(graph, lifetime) : lifetime.name);
 }
 
 std::string scaling_table(const AttentionConfig& config, const ScratchOf& scratch) {
@@ -143,16 +157,24 @@ std::string beside_measured(Bytes predicted_peak, const MemoryFacts& measured) {
   return text;
 }
 
+bool is_quadratic(const AttentionConfig& config, const Graph& graph, const Lifetime& lifetime) {
+  constexpr std::string_view kQuadratic[] = {"scores", "mask", "weights", "gradient of the weights",
+                                             "gradient of the scores"};
+  const Shape& shape = graph.type(lifetime.value).shape;
+  if (shape.rank() < 2 || shape.back(0) != config.seq_len || shape.back(1) != config.seq_len)
+    return false;
+  // Of heads as wide as the sequence is long, all tensors have this shape.
+  return config.seq_len != config.head_dim ||
+         std::ranges::find(kQuadratic, group_of(graph, lifetime)) != std::end(kQuadratic);
+}
+
 AttentionMemory account_attention(const AttentionConfig& config, AttentionForm form,
                                   const ScratchOf& scratch) {
   const Graph graph = attention_training_graph(config, form);
   const Schedule schedule = eager_schedule(graph);
   const MemoryProfile profile = memory(graph, schedule, scratch);
   const int64_t backward_begin = graph.stages()[1].begin;
-  const auto group = [&](const Lifetime& lifetime) {
-    const bool in_backward = lifetime.first_step >= backward_begin;
-    return group_of(in_backward ? backward_name(graph, lifetime) : lifetime.name);
-  };
+  const auto group = [&](const Lifetime& lifetime) { return group_of(graph, lifetime); };
   AttentionMemory account;
   for (const Lifetime& lifetime : profile.lifetimes)
     add(lifetime.first_step >= backward_begin ? account.backward : account.forward, group(lifetime),

@@ -31,6 +31,10 @@ struct AttentionMemory {
 AttentionMemory account_attention(const AttentionConfig& config, AttentionForm form,
                                   const ScratchOf& scratch = {});
 
+// Whether a tensor of attention's graph for training has S x S elements because it has one for each
+// pair of a query and a key.
+bool is_quadratic(const AttentionConfig& config, const Graph& graph, const Lifetime& lifetime);
+
 // The effect of recomputing the weights in backward instead of keeping them.
 struct RecomputeEffect {
   Bytes before_backward;

@@ -42,6 +42,22 @@ TEST(AttentionStudy, ARowIsMeasuredVerifiedAndAsLargeAsPredicted) {
   }
 }
 
+TEST(AttentionStudy, ThePartThatGrowsWithTheSquareDoesNotDependOnTheWidthOfHeads) {
+  CpuDevice device(two_threads());
+  AttentionRunner runner(device, kQuick);
+  for (const bool causal : {false, true})
+    for (const std::string implementation : {"naive", "flash"}) {
+      AttentionWorkload row = workload(implementation, 32);
+      row.config.causal = causal;
+      row.config.head_dim = 16;
+      const auto narrow = runner.describe(row, {}).memory.predicted_quadratic;
+      row.config.head_dim = 32;
+      const auto square = runner.describe(row, {}).memory.predicted_quadratic;
+      EXPECT_EQ(square, narrow) << implementation << causal;
+      EXPECT_EQ(square > Bytes{}, implementation == "naive");
+    }
+}
+
 // With one key the true d_q and d_k are zero, and a log-sum-exp may be near it.
 TEST(AttentionStudy, ARowWhoseTrueResultsVanishIsNotWrong) {
   CpuDevice device(two_threads());

@@ -66,6 +66,24 @@ TEST(AccountAttention, TheWorstMomentOfNaiveHoldsThreeSquares) {
   EXPECT_EQ(account.peak_moment, "softmax_gradient of the backward pass");
 }
 
+// Then S x S tensors are as large as those of S x d.
+TEST(AccountAttention, HeadsAsWideAsTheSequenceIsLongHaveTheSameTensors) {
+  constexpr int64_t kBytes = 8LL * 64 * 64 * 4;
+  const AttentionConfig config{.batch_size = 8, .seq_len = 64, .head_dim = 64};
+  const AttentionMemory account = account_attention(config, AttentionForm::plain);
+  EXPECT_EQ(as_map(account.backward), (Account{{"d_q", kBytes},
+                                               {"d_k", kBytes},
+                                               {"d_v", kBytes},
+                                               {"gradient of the weights", kBytes},
+                                               {"gradient of the scores", 2 * kBytes}}));
+  EXPECT_EQ(as_map(account.at_peak), (Account{{"inputs", 4 * kBytes},
+                                              {"output", kBytes},
+                                              {"d_v", kBytes},
+                                              {"weights", kBytes},
+                                              {"gradient of the weights", kBytes},
+                                              {"gradient of the scores", kBytes}}));
+}
+
 TEST(AccountAttention, TheCausalMaskIsKeptForBackward) {
   AttentionConfig causal = kConfig;
   causal.causal = true;
