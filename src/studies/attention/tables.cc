@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 
 #include "report/terminal/busy_cells.h"
@@ -73,16 +74,30 @@ RecordCell memory_of(std::optional<Bytes> MemoryFacts::*which, const char* forma
   };
 }
 
+// Three figures of what so many decimals would round to less.
+std::string with_decimals(double value, int decimals) {
+  constexpr int kFigures = 3;
+  const bool is_small = std::abs(value) < std::pow(10.0, kFigures - 1 - decimals);
+  return is_small ? fmt::format("{:.{}g}", value, kFigures)
+                  : fmt::format("{:.{}f}", value, decimals);
+}
+
+std::string mebibytes_cell(const std::optional<Bytes>& bytes) {
+  return bytes ? with_decimals(bytes->mebibytes(), 2) : std::string();
+}
+
 // The ledger's peak; for a library without one, the growth of the process, marked with *.
 std::string peak_cell(const RecordRow& row) {
-  if (row.record->memory.peak) return memory_of(&MemoryFacts::peak, "{:.2f}")(row);
-  const std::string growth = memory_of(&MemoryFacts::process_peak_growth, "{:.2f}")(row);
+  const MemoryFacts& memory = row.record->memory;
+  if (row.record->status != Status::ok) return {};
+  if (memory.peak) return mebibytes_cell(memory.peak);
+  const std::string growth = mebibytes_cell(memory.process_peak_growth);
   return growth.empty() ? growth : growth + "*";
 }
 
 std::string milliseconds(std::optional<double> value) {
   if (!value) return {};
-  return fmt::format("{:.{}f}", *value, *value < 10 ? 3 : *value < 1000 ? 2 : 0);
+  return with_decimals(*value, *value < 10 ? 3 : *value < 1000 ? 2 : 0);
 }
 
 // A median in ms, or the row's status instead.

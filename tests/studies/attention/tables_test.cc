@@ -71,6 +71,21 @@ TEST(AttentionCsv, MemoryOfASmallRowIsNotZero) {
   EXPECT_EQ(cell(attention_csv(std::vector{record}), 0, "peak_memory_mb"), "0.00195694");
 }
 
+TEST(AttentionSummary, FiguresOfASmallRowAreNotZero) {
+  Record record = attention_record({.forward_ms = 0.000314, .backward_ms = 0.0625});
+  record.memory.peak = Bytes{2052};
+  const Table small = attention_summary(std::vector{record});
+  EXPECT_EQ(cell(small, 0, "forward ms"), "0.000314");
+  EXPECT_EQ(cell(small, 0, "backward ms"), "0.0625");
+  EXPECT_EQ(cell(small, 0, "peak MiB"), "0.00196");
+  record = attention_record({.forward_ms = 0.25, .backward_ms = 12.5});
+  record.memory.peak = Bytes{3 << 20};
+  const Table large = attention_summary(std::vector{record});
+  EXPECT_EQ(cell(large, 0, "forward ms"), "0.250");
+  EXPECT_EQ(cell(large, 0, "backward ms"), "12.50");
+  EXPECT_EQ(cell(large, 0, "peak MiB"), "3.00");
+}
+
 TEST(AttentionCsv, ASingleSampleHasNoStandardDeviation) {
   Record record = attention_record({});
   record.series = {series_of("forward", {1}), series_of("backward", {2})};
