@@ -225,6 +225,13 @@ std::string largest_words(std::vector<MemoryItem> tensors) {
   return listed(groups);
 }
 
+bool all_ran(const LengthStudy& study) {
+  return std::ranges::all_of(study.groups, [](const LengthGroup& group) {
+    return std::ranges::all_of(
+        group.rows, [](const LengthRow& row) { return row.record->status == Status::ok; });
+  });
+}
+
 // Where memory runs out, which tensors take it, and which implementation needs the least there; if
 // all sizes fit, the same at the longest length.
 std::string memory_answer(const LengthStudy& study, const std::vector<LengthFrontier>& all) {
@@ -258,8 +265,9 @@ std::string memory_answer(const LengthStudy& study, const std::vector<LengthFron
   }
   if (!told) return {};
   if (!first)
-    text = fmt::format("All sizes fit. At {} {} needs most, {}", place_of(group, length),
-                       shown(told->implementation, 40),
+    text = fmt::format("{} At {} {} needs most, {}",
+                       all_ran(study) ? "All sizes fit." : "No size ran out of memory.",
+                       place_of(group, length), shown(told->implementation, 40),
                        quantity_text(Quantity::bytes, *peak_of(*told)));
   const auto& quadratic = told->memory.predicted_quadratic;
   const auto& predicted = told->memory.predicted_peak;

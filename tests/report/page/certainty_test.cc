@@ -189,6 +189,18 @@ TEST(ReportMemory, WhatWasPredictedIsNotSaidToBeMeasured) {
   EXPECT_EQ(memory.tables.at(0).rows.at(0).back().text, "prediction");
 }
 
+// A row that no kernel serves did not fit, nor did it run out of memory.
+TEST(ReportMemory, AllSizesFitOnlyIfAllRan) {
+  std::vector<Record> records = {attention_record({.implementation = "naive"}),
+                                 attention_record({.implementation = "flash"})};
+  for (Record& record : records) record.memory.peak = Bytes{1 << 20};
+  EXPECT_TRUE(
+      find_section(report_of_all(records), "memory")->answer.starts_with("All sizes fit. At S "));
+  records[1].status = Status::unsupported;
+  EXPECT_TRUE(find_section(report_of_all(records), "memory")
+                  ->answer.starts_with("No size ran out of memory. At S "));
+}
+
 TEST(ReportFrontier, TheBudgetIsInTheAnswerAndNamesThePicture) {
   Record record = attention_record({.implementation = "naive"});
   record.study = "frontier";
