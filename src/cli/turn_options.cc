@@ -30,8 +30,9 @@ void add_turn_flags(CLI::App& command, TurnFlags& flags) {
   command
       .add_option(
           "--rounds", flags.rounds,
-          "the most rounds; in each both sides are started anew, and 10 are the fewest that "
-          "give a verdict")
+          fmt::format("the most rounds; in each both sides are started anew, and {} are the fewest "
+                      "that give a verdict",
+                      fewest_rounds(1)))
       ->check(CLI::Range(1, kMaxPairs))
       ->capture_default_str();
   command

@@ -1,16 +1,18 @@
 #include "measure/rounds.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "measure/compare.h"
 #include "measure/rank_interval.h"
 
 namespace ridgeline {
 namespace {
 
-// At the first look, signed ranks are just able to give a few rows an interval.
+// At the first look, signed ranks are just able to give a few lines an interval.
 constexpr int kLooksBeforeTheEnd[] = {kFirstLook, 14, 20, 28, 40, 56, 80, 112};
 static_assert(std::size(kLooksBeforeTheEnd) + 1 == kLooks);
 
@@ -19,6 +21,13 @@ double log_quickest(std::vector<double> samples) {
   const auto decile = samples.begin() + static_cast<ptrdiff_t>(samples.size() / 10);
   std::nth_element(samples.begin(), decile, samples.end());
   return log_ms(*decile);
+}
+
+size_t lines_of(const std::vector<PairedRow>& rows) {
+  size_t lines = 0;
+  for (const PairedRow& row : rows)
+    for (const PairedPhase& phase : row.phases) lines += is_compared(phase.name) ? 1 : 0;
+  return lines;
 }
 
 }  // namespace
@@ -44,6 +53,11 @@ bool is_look(int rounds) {
          std::end(kLooksBeforeTheEnd);
 }
 
+int fewest_rounds(size_t lines) {
+  // Each end of the widest interval is missed by one of the 2^n patterns of signs.
+  return static_cast<int>(std::ceil(1 - std::log2(1 - confidence_for(lines, kLooks))));
+}
+
 bool take_rounds(std::vector<PairedRow>& rows, const RoundOptions& options,
                  const MeasureRound& measure) {
   const auto now_s = [&] { return options.now_s ? options.now_s() : monotonic_s(); };
@@ -57,7 +71,7 @@ bool take_rounds(std::vector<PairedRow>& rows, const RoundOptions& options,
       for (size_t row = 0; row < rows.size(); ++row) settled[row] = settled[row] || now.at(row);
     }
     const bool all = std::find(settled.begin(), settled.end(), false) == settled.end();
-    if (all || (done >= kFirstLook && now_s() >= end_s)) break;
+    if (all || (done >= fewest_rounds(lines_of(rows)) && now_s() >= end_s)) break;
   }
   return true;
 }

@@ -37,14 +37,16 @@ struct PairedRow {
   PairedPhase& phase(const std::string& name);  // added if missing
 };
 
-// Interim analyses take place after 10, 14, 20, 28, 40, 56, 80 and 112 rounds, and at the end. Each
+// Interim analyses take place after 11, 14, 20, 28, 40, 56, 80 and 112 rounds, and at the end. Each
 // adds a chance of error, so the allowed error is divided between them (confidence_for).
-inline constexpr int kLooks = 9, kFirstLook = 10;
+inline constexpr int kLooks = 9, kFirstLook = 11;
 bool is_look(int rounds);
+// The fewest rounds after which signed ranks give each of so many lines an interval.
+int fewest_rounds(size_t lines);
 
 struct RoundOptions {
   int rounds = 160;           // at most
-  double time_budget_s = 60;  // per row; rounds before the first look run in any case
+  double time_budget_s = 60;  // per row; the fewest rounds run in any case
   // Called at each look; returns, per row, whether it is settled. Settled rows are not measured any
   // more, and rounds end when all are. Empty: no row is ever settled.
   std::function<std::vector<bool>(const std::vector<PairedRow>&)> settled = {};

@@ -131,9 +131,9 @@ TEST(Interleave, ARowThatIsSettledIsLeftAloneAndTheLastOneEndsIt) {
   const Command study = fakes.command({"--rows", "2"});
   const Interleaved result =
       interleave(study, study, {.rounds = {.settled = settled}, .round_ms = 1});
-  EXPECT_EQ(result.rows[0].phases[0].log_ratios.size(), 10u);
+  EXPECT_EQ(result.rows[0].phases[0].log_ratios.size(), size_t{kFirstLook});
   EXPECT_EQ(result.rows[1].phases[0].log_ratios.size(), 14u);
-  EXPECT_EQ(result.base.size(), 24u);  // settled rows have no more records
+  EXPECT_EQ(result.base.size(), size_t{kFirstLook} + 14);  // settled rows have no more records
 }
 
 TEST(Interleave, ProgramsThatFallOverOrDoNotMatchAreTold) {

@@ -214,7 +214,7 @@ TEST(TakeRounds, RowsThatAreSettledAreLeftAloneAndTheLastOneEndsIt) {
   EXPECT_TRUE(take_rounds(rows, {.settled = settled, .now_s = [&] { return script.now; }},
                           script.measure(0)));
   EXPECT_EQ(looks, 3);
-  EXPECT_EQ(script.measured, (std::vector<int>{10, 20}));
+  EXPECT_EQ(script.measured, (std::vector<int>{11, 20}));
 }
 
 TEST(TakeRounds, TheBudgetEndsItAfterTheFirstLookAndNotBefore) {
@@ -222,12 +222,27 @@ TEST(TakeRounds, TheBudgetEndsItAfterTheFirstLookAndNotBefore) {
   const auto now = [](Script& script) { return [&script] { return script.now; }; };
   Script slow, quick, endless;
   take_rounds(rows, {.time_budget_s = 10, .now_s = now(slow)}, slow.measure(100));
-  EXPECT_EQ(slow.rounds_run, 10);
+  EXPECT_EQ(slow.rounds_run, 11);
   take_rounds(rows, {.time_budget_s = 10, .now_s = now(quick)}, quick.measure(1));
   EXPECT_EQ(quick.rounds_run, 20);  // the budget is per row, and there are two
   take_rounds(rows, {.rounds = 40, .time_budget_s = 10, .now_s = now(endless)},
               endless.measure(0.01));
   EXPECT_EQ(endless.rounds_run, 40);
+}
+
+// All rounds favour one side: no data are clearer.
+TEST(Rounds, TheFewestGiveEachLineAnIntervalAndTheFirstLookHasThem) {
+  const auto is_bounded = [](int rounds, size_t lines) {
+    const std::vector<double> ratios(static_cast<size_t>(rounds), 0.1);
+    return std::isfinite(paired_shift(ratios, confidence_for(lines, kLooks)).low);
+  };
+  for (const size_t lines : {1u, 5u, 6u, 11u, 12u, 100u, 1000u}) {
+    const int rounds = fewest_rounds(lines);
+    EXPECT_TRUE(is_bounded(rounds, lines)) << lines;
+    EXPECT_FALSE(is_bounded(rounds - 1, lines)) << lines;
+  }
+  EXPECT_EQ(fewest_rounds(1), kFirstLook);
+  EXPECT_TRUE(is_look(kFirstLook));
 }
 
 TEST(TakeRounds, AnInterruptedRoundEndsIt) {
