@@ -386,7 +386,10 @@ Gemma3Config find_gemma3_config(const std::string& word) {
                        std::filesystem::exists(word);
   if (is_size || !is_file) return gemma3_config(word);
   Gemma3Config config = read_gemma3_config(word);
-  config.name = std::filesystem::path(word).stem().string();
+  const std::filesystem::path file = std::filesystem::absolute(word).lexically_normal();
+  config.name = file.stem().string();
+  const std::string folder = file.parent_path().filename().string();
+  if (file.filename() == "config.json" && !folder.empty()) config.name = folder;
   return config;
 }
 

@@ -71,7 +71,8 @@ Gemma3Config parse_gemma3_config(const Json& json);
 Gemma3Config read_gemma3_config(const std::filesystem::path& path);
 // In the format of transformers and of parse_gemma3_config().
 Json gemma3_config_json(const Gemma3Config& config);
-// Looks up what a user types: a named size, or a config.json, which is named after its file.
+// Looks up what a user types: a named size, or a file, which is named after itself, or after its
+// folder if it is a config.json, as that of every published model.
 Gemma3Config find_gemma3_config(const std::string& word);
 
 // Throws a usage error for an invalid configuration, or one too large to count.

@@ -178,6 +178,19 @@ TEST(Gemma3Config, EveryDtypeIsWrittenByItsName) {
   }
 }
 
+// The files of all published models have one name.
+TEST(Gemma3Config, AConfigJsonIsNamedAfterItsFolder) {
+  const TempDir folder;
+  for (const char* model : {"one", "two"}) {
+    std::filesystem::create_directory(folder / model);
+    write_text(folder / model / "config.json", k270m);
+    EXPECT_EQ(find_gemma3_config(folder / model / "config.json").name, model);
+    EXPECT_EQ(find_gemma3_config(folder / model / ".." / model / "." / "config.json").name, model);
+  }
+  write_text(folder / "tiny.json", k270m);
+  EXPECT_EQ(find_gemma3_config(folder / "tiny.json").name, "tiny");
+}
+
 TEST(Gemma3Config, FilesAreNamedInErrors) {
   const TempDir folder;
   write_text(folder / "config.json", k270m);
