@@ -13,6 +13,10 @@ namespace {
 
 using Library = nlohmann::ordered_json;
 
+JsonError no_json(size_t position) {
+  return JsonError(fmt::format("is not JSON from byte {} on", position));
+}
+
 // Builds a value from the library's SAX events and enforces the limits on text.
 class Builder : public nlohmann::json_sax<Library> {
  public:
@@ -37,7 +41,7 @@ class Builder : public nlohmann::json_sax<Library> {
     return true;
   }
   bool parse_error(size_t position, const std::string&, const Library::exception&) override {
-    throw JsonError(fmt::format("is not JSON from byte {} on", position));
+    throw no_json(position);
   }
 
  private:
@@ -178,6 +182,8 @@ Json Json::parse(std::string_view text) {
 Json Json::parse(std::string_view text, std::span<const Streamed> streamed) {
   Builder builder(streamed);
   Library::sax_parse(text, &builder);
+  // The library takes a zero byte for the end of the text and does not look at the rest.
+  if (const size_t zero = text.find('\0'); zero != text.npos) throw no_json(zero + 1);
   return builder.take();
 }
 

@@ -127,6 +127,18 @@ TEST(Json, AKeyGivenTwiceIsAnError) {
   EXPECT_EQ(problem("{]"), "is not JSON from byte 2 on");
 }
 
+TEST(Json, TextDoesNotEndAtAZeroByte) {
+  for (const char* rest : {"", "\n", "{", R"({"a":2})"}) {
+    const std::string text = std::string("{\"a\":1}") + '\0' + rest;
+    try {
+      Json::parse(text);
+      FAIL() << "was accepted: " << rest;
+    } catch (const JsonError& error) {
+      EXPECT_STREQ(error.what(), "is not JSON from byte 8 on");
+    }
+  }
+}
+
 TEST(Json, AStreamedElementHasAnUpperBound) {
   const auto parse = [](size_t values) {
     std::string text = R"({"kept":[0],"big":[1,[)";
