@@ -33,8 +33,10 @@ class TextOfTokens {
   void add(int32_t id) {
     if (!decoder_) return write(fmt::format("{}{}", text_.empty() ? "" : ",", id));
     if (job_.stops_at(id)) return;
-    // A model's vocabulary may be larger than its tokenizer's.
-    write(id < job_.tokenizer->size() ? decoder_->add(id) : fmt::format("<{}>", id));
+    // A model's vocabulary may be larger than its tokenizer's. Such a token ends a character whose
+    // bytes are not complete.
+    write(id < job_.tokenizer->size() ? decoder_->add(id)
+                                      : fmt::format("{}<{}>", decoder_->finish(), id));
   }
   std::string finish() {
     if (decoder_) write(decoder_->finish());

@@ -388,6 +388,35 @@ TEST_F(GenerateJobs, TextGoesThroughTheTokenizerWithBosInFront) {
   EXPECT_FALSE(text_of(*record.metrics, "text").empty()) << record.error;
 }
 
+TEST_F(GenerateJobs, TokensBeyondTheTokenizerStandWhereTheyWereGenerated) {
+  std::vector<Piece> pieces = small_pieces();
+  while (pieces.back().kind != PieceKind::byte) pieces.pop_back();
+  write("tokenizer.model", model_file(pieces));
+  flags_.rules = {.temperature = 100};
+  flags_.max_new_tokens = 120;
+  GenerateJob job = make_generate_job(flags_);
+  job.stops.clear();
+  ASSERT_GT(job.config.vocabulary, job.tokenizer->size());
+  const auto device = testing::cpu();
+  const Record record = generated(job, Mode::vanilla, *device);
+  std::string expected;
+  std::vector<int32_t> run;  // of ids that the tokenizer has
+  const auto end_run = [&] {
+    expected += job.tokenizer->decode(run);
+    run.clear();
+  };
+  for (const int32_t id : tokens_of(record)) {
+    if (id < job.tokenizer->size()) {
+      run.push_back(id);
+      continue;
+    }
+    end_run();
+    expected += "<" + std::to_string(id) + ">";
+  }
+  end_run();
+  EXPECT_EQ(text_of(*record.metrics, "text"), expected);
+}
+
 TEST_F(GenerateJobs, WeightsOfFilesGiveTheTokensOfTheSameWeightsDrawn) {
   const auto device = testing::cpu();
   flags_.max_new_tokens = 8;
