@@ -33,6 +33,23 @@ bool can_write(const Graph& graph, const FusedGraph& fused, const Group& product
          fused.layouts[graph.index(narrow)].strides == fused.layouts[graph.index(wide)].strides;
 }
 
+// Storages of what ranks add, or of parts of it: a bucket is a concatenation, and micro-batches are
+// added before. Sums over ranks have the bits of 16-bit products wherever their collective stands:
+// where a cast writes into a bucket, or is in another stage, it cannot be removed.
+std::vector<bool> communicated_storages(const Graph& graph, const FusedGraph& fused) {
+  std::vector<bool> found(graph.value_count()), is_part(graph.value_count());
+  for (auto number = static_cast<uint32_t>(graph.nodes().size()); number-- > 0;) {
+    const Node& node = graph.nodes()[number];
+    const bool passes_on = is_view(node.op) || node.op == Op::concat || node.op == Op::add;
+    if (!is_collective(node.op) && !(passes_on && is_part[node.first_value])) continue;
+    for (Value input : node.inputs) {
+      is_part[graph.index(input)] = true;
+      found[graph.index(fused.layouts[graph.index(input)].storage)] = true;
+    }
+  }
+  return found;
+}
+
 }  // namespace
 
 void widen_products(const Graph& graph, FusedGraph& fused) {
@@ -47,6 +64,7 @@ void widen_products(const Graph& graph, FusedGraph& fused) {
   for (const Output& output : graph.outputs())
     ++touched[graph.index(fused.layouts[graph.index(output.value)].storage)];
 
+  const std::vector<bool> is_communicated = communicated_storages(graph, fused);
   std::vector<uint32_t> kept, gone_into(fused.groups.size(), RefusalNote::kNoGroup);
   for (uint32_t number = 0; number < fused.groups.size(); ++number) {
     const Group& group = fused.groups[number];
@@ -55,7 +73,8 @@ void widen_products(const Graph& graph, FusedGraph& fused) {
                               ? writer[graph.index(*narrow)]
                               : RefusalNote::kNoGroup;
     if (from == RefusalNote::kNoGroup ||
-        !can_write(graph, fused, fused.groups[from], *narrow, group)) {
+        !can_write(graph, fused, fused.groups[from], *narrow, group) ||
+        is_communicated[graph.index(group.kernel.results[0].to.storage)]) {
       kept.push_back(number);
       continue;
     }

@@ -47,6 +47,7 @@ inline int64_t elements_of(const TensorView& view) {
 
 // Parameters and moments as they begin; the data of a rank's batch; the optimizer's scalars.
 inline void fill_beginning(Executable& executable, Device& device) {
+  HostThreads threads(device);
   for (Value value : executable.graph().inputs()) {
     const InputInfo& input = executable.graph().input_info(value);
     const TensorView whole = executable.input(
@@ -60,10 +61,13 @@ inline void fill_beginning(Executable& executable, Device& device) {
     for (const InputPart& part : input.parts) {
       const Executable::Held held = executable.held(tensor_name(input.role, part.parameter));
       std::vector<float> values(1 << 16);
-      if (input.role == Role::parameter) values = drawn_values(part.parameter, values.size(), 0, 0);
+      if (input.role == Role::parameter || input.role == Role::copy)
+        values = drawn_values(part.parameter, values.size(), 0, 0);
       if (held.count > 0)
-        device.upload({held.view.data, held.view.dtype, {held.count}, {1}},
-                      &values[static_cast<size_t>(held.begin)]);
+        upload_rounded(device, {held.view.data, held.view.dtype, {held.count}, {1}},
+                       std::span(values).subspan(static_cast<size_t>(held.begin),
+                                                 static_cast<size_t>(held.count)),
+                       threads.runner());
     }
   }
 }

@@ -15,6 +15,7 @@ namespace ridgeline {
 namespace {
 
 using testing::MakeStep;
+using testing::mixed_transformer_step;
 using testing::OneProcess;
 using testing::ThreadRanks;
 using testing::transformer_step;
@@ -62,6 +63,24 @@ TEST_P(DistributedSteps, ATransformerEqualsOneProcess) {
 
 TEST_P(DistributedSteps, CompiledStepsEqualOneCompiledProcess) {
   expect_equal_to_one_process(transformer_step, Mode::compiled, GetParam());
+}
+
+// Products in 16 bits are rounded before ranks add them, whatever kernel writes them there.
+TEST(Distributed, EveryStrategyGivesTheSameParametersInMixedPrecision) {
+  for (const Mode mode : {Mode::vanilla, Mode::fused, Mode::compiled}) {
+    Weights expected;
+    for (const ParallelStrategyInfo& strategy : parallel_strategies())
+      for (const Bytes bucket : {Bytes{6000}, Bytes{25'000'000}}) {  // several, and one
+        ThreadRanks all(mixed_transformer_step, mode,
+                        {.strategy = strategy.strategy, .ranks = 2, .bucket = bucket});
+        for (int step = 1; step <= 3; ++step) all.step(step);
+        const Weights found = all.weights(0);
+        if (expected.empty()) expected = found;
+        testing::expect_same_bits(
+            found, expected,
+            fmt::format("{}, {} by {} bytes", info(mode).name, strategy.name, bucket.count));
+      }
+  }
 }
 
 TEST(Distributed, MemoryOfARankIsAsPredicted) {

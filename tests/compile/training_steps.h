@@ -5,6 +5,7 @@
 #include "autodiff/gradient.h"
 #include "compile/distributed_ranks.h"
 #include "models/transformer_lm.h"
+#include "passes/autocast.h"
 #include "support/tiny_transformer.h"
 
 namespace ridgeline::testing {
@@ -66,6 +67,14 @@ inline Graph transformer_step(bool gradients_alone, double loss_weight, const Re
        .optimizer = kOptimizer,
        .loss_weight = loss_weight,
        .forward_pass = forward});
+}
+
+// The same with products in bf16.
+inline Graph mixed_transformer_step(bool gradients_alone, double loss_weight,
+                                    const Rewrite& forward) {
+  return transformer_step(gradients_alone, loss_weight, [&](const Graph& traced) {
+    return forward(autocast(traced, DType::bf16));
+  });
 }
 
 }  // namespace ridgeline::testing
