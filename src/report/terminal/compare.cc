@@ -194,6 +194,24 @@ Table comparison_csv(const Comparison& comparison) {
   return table_of("", columns, comparison.rows);
 }
 
+namespace {
+
+bool is_of_a_peer(const Record& record) {
+  return record.metrics && record.metrics->contains("peer");
+}
+
+// How both sides can be measured in turns; empty for peers, which cannot.
+std::string in_turns(const Record& base, const Record& next) {
+  if (is_of_a_peer(base) || is_of_a_peer(next)) return "";
+  return fmt::format(", or both in turns: `ridgeline compare --interleave {} -- ...`",
+                     base.implementation == next.implementation
+                         ? "--binary BASE,NEW"
+                         : fmt::format("--impl {},{}", printable(base.implementation, 60),
+                                       printable(next.implementation, 60)));
+}
+
+}  // namespace
+
 std::vector<std::string> comparison_sentences(const Comparison& comparison) {
   std::vector<std::string> out;
   std::map<std::string, int> counts;
@@ -233,11 +251,11 @@ std::vector<std::string> comparison_sentences(const Comparison& comparison) {
                    [](const RowComparison& row) { return row.verdict == Verdict::unclear; });
   if (unclear != comparison.rows.end() && comparison.pairing == Pairing::separate)
     out.push_back(fmt::format(
-        "What would decide: fresh runs of both sides{}, or both in turns: `ridgeline compare "
-        "--interleave --binary BASE,NEW -- ...`.",
+        "What would decide: fresh runs of both sides{}{}.",
         unclear->next.command.empty()
             ? " (--runs 5)"
-            : fmt::format(", such as `{} --runs 5`", printable(unclear->next.command, 300))));
+            : fmt::format(", such as `{} --runs 5`", printable(unclear->next.command, 300)),
+        in_turns(unclear->base, unclear->next)));
   else if (unclear != comparison.rows.end())
     out.push_back("What would decide: a larger --time-budget and more --rounds.");
   if (!comparison.missing.empty())

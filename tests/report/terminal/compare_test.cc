@@ -56,5 +56,24 @@ TEST(ComparisonSentences, TheMeanOfTheSpeedupsIsThatOfTheTable) {
              "Geometric mean of the speedups: 2.000x (1.000 to 4.000), 2.000x faster.");
 }
 
+TEST(ComparisonSentences, TheCommandThatWouldDecideMeasuresTheSameSidesInTurns) {
+  const auto advice = [](const Record& base, const Record& next, const CompareOptions& options) {
+    Comparison comparison = compare_records({&base, 1}, {&next, 1}, options);
+    for (RowComparison& row : comparison.rows) row.verdict = Verdict::unclear;
+    return sentences(comparison);
+  };
+  const Record flash = attention_record({.implementation = "flash"});
+  EXPECT_HAS(advice(flash, flash, {}), "`ridgeline compare --interleave --binary BASE,NEW -- ...`");
+  Record naive = flash;
+  naive.implementation = "naive";
+  const CompareOptions two = {.implementations = {{"naive", "flash"}}};
+  EXPECT_HAS(advice(naive, flash, two),
+             "`ridgeline compare --interleave --impl naive,flash -- ...`");
+  naive.metrics = Json{{"peer", Json::object()}};
+  const std::string of_a_peer = advice(naive, flash, two);
+  EXPECT_HAS(of_a_peer, "fresh runs of both sides");
+  EXPECT_EQ(of_a_peer.find("--interleave"), std::string::npos) << of_a_peer;
+}
+
 }  // namespace
 }  // namespace ridgeline::compare_sentences_test
