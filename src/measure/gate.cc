@@ -45,7 +45,7 @@ GateJudgement slowdown(const Shift& log_time, double limit, double tolerance) {
             fmt::format("by {:.1f} %, at least by {:.1f} %", 100 * std::expm1(log_time.estimate),
                         100 * std::expm1(log_time.low))};
   if (log_time.high <= at_most) return {};
-  return {Outcome::undecided, fmt::format("a slowdown of up to {} could not have been seen",
+  return {Outcome::undecided, fmt::format("a slowdown of up to {} cannot be ruled out",
                                           percent_text(std::expm1(log_time.high)))};
 }
 
