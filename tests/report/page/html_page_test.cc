@@ -370,6 +370,31 @@ TEST(SlowReportInChromium, TimelinesZoomMoveAndFind) {
   EXPECT_EQ(browser.errors, Texts{});
 }
 
+// Names in a timeline are drawn whole, or end in an ellipsis within their piece of work.
+TEST(SlowReportInChromium, TimelinesCutNoNameInTheMiddleOfALetter) {
+  NEEDS_CHROMIUM();
+  const TempDir directory;
+  Chromium browser(directory / "profile");
+  browser.set_width(1280);
+  browser.open_page(write_page(directory, input_of({profiled_step()})));
+  browser.evaluate(R"((() => {
+    const pen = CanvasRenderingContext2D.prototype, {clip, fillText} = pen;
+    window.clipped = 0, window.names = [];
+    pen.clip = function (...path) { ++clipped; clip.apply(this, path); };
+    pen.fillText = function (text, ...place) {
+      if (text.startsWith("gem")) names.push([text, this.measureText(text).width]);
+      fillText.call(this, text, ...place);
+    };
+  })())");
+  for (int i = 0; i < 4; ++i) click(browser, "#step [data-do=in]");
+  EXPECT_EQ(browser.evaluate("clipped"), 0);
+  EXPECT_GT(browser.evaluate("names.length").get<int>(), 0);
+  EXPECT_EQ(browser.evaluate("names.filter(([text]) => !text.endsWith('\\u2026')).length"), 0)
+      << "pieces are narrower than the name";
+  EXPECT_GT(browser.evaluate("Math.min(...names.map(([, width]) => width))").get<double>(), 20);
+  EXPECT_EQ(browser.errors, Texts{});
+}
+
 // The accessibility checker finds nothing in either colour scheme, folded or unfolded.
 TEST(SlowReportInChromium, AxeCoreFindsNothing) {
   NEEDS_CHROMIUM();

@@ -192,13 +192,12 @@ class Timeline {
   }
   inside(text, x, y, room) {
     const {pen} = this;
-    pen.save();
-    pen.beginPath();
-    pen.rect(x, y - 14, room, 20);
-    pen.clip();
+    const widthOf = (words) => pen.measureText(words).width;
+    let length = Math.min(text.length, Math.ceil(text.length * room / widthOf(text)));
+    const shown = () => length < text.length ? text.slice(0, length) + "\u2026" : text;
+    while (length > 0 && widthOf(shown()) > room) --length;
     pen.fillStyle = variable("--text");
-    pen.fillText(text, x, y);
-    pen.restore();
+    pen.fillText(shown(), x, y);
   }
 
   drawSteps(height) {
