@@ -556,6 +556,10 @@ TEST(RooflineReport, AdvisesFewerBytesOnlyWhereMemoryBounds) {
   EXPECT_HAS(all,
              "Of 4 dots, 2 are bound by memory, where fewer bytes would help (fusion, "
              "narrower dtypes), 1 by arithmetic, 1 by their start (below 10 us), likely.");
+  const Record above = op(1e9, 10'000'000, 1e-4);
+  EXPECT_HAS(said({by_compute, by_compute, above}),
+             "Of 3 dots, 2 are bound by arithmetic, 1 by no known roof (theirs is too low).")
+      << "a roof below a measured speed bounds nothing";
 }
 
 // Tables of studies count FLOPs by convention, so that a row has another figure there.

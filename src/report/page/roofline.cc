@@ -45,7 +45,7 @@ std::vector<RooflineMachine> machines_of(const ReportContext& context) {
 
 // "88 are bound by their own code, 6 by memory, 6 by arithmetic"; empty if no bound is known.
 std::string bounds_words(const std::vector<const RooflineDot*>& dots, bool with_advice) {
-  size_t memory = 0, arithmetic = 0, code = 0, start = 0;
+  size_t memory = 0, arithmetic = 0, code = 0, start = 0, above = 0;
   bool disturbed = false;
   for (const RooflineDot* dot : dots) {
     if (!dot->bound) continue;
@@ -54,6 +54,7 @@ std::string bounds_words(const std::vector<const RooflineDot*>& dots, bool with_
     ++(kind == DotBound::Kind::start      ? start
        : kind == DotBound::Kind::own_code ? code
        : kind == DotBound::Kind::memory   ? memory
+       : kind == DotBound::Kind::above    ? above
                                           : arithmetic);
   }
   std::vector<std::pair<size_t, const char*>> parts = {
@@ -61,7 +62,8 @@ std::string bounds_words(const std::vector<const RooflineDot*>& dots, bool with_
        with_advice ? "memory, where fewer bytes would help (fusion, narrower dtypes)" : "memory"},
       {arithmetic, "arithmetic"},
       {start, "their start (below 10 us), likely"},
-      {code, disturbed ? "their own code or other work" : "their own code"}};
+      {code, disturbed ? "their own code or other work" : "their own code"},
+      {above, "no known roof (theirs is too low)"}};
   sort_by_falling(parts, &std::pair<size_t, const char*>::first);
   std::string text;
   for (const auto& [count, words] : parts)
@@ -141,8 +143,8 @@ std::string attention_words(const ReportContext& context, const RooflineMachine&
   std::vector<ByBound> by_bound;
   for (size_t i = 0; i < std::min(dots.size(), kMostNamed); ++i) {
     const DotBound bound = dot_bound(*dots[i]);
-    const std::string name = fmt::format("{} {} of {}", shown(dots[i]->record->implementation, 40),
-                                         bound.share, bound.roof);
+    const std::string name =
+        fmt::format("{} {}", shown(dots[i]->record->implementation, 40), bound.of_roof);
     const auto known = std::ranges::find(by_bound, bound.by, &ByBound::first);
     if (known == by_bound.end())
       by_bound.emplace_back(bound.by, name);

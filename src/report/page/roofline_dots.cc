@@ -189,6 +189,7 @@ DotBound dot_bound(const RooflineDot& dot) {
   if (!dot.bound || *dot.bound == Bound::overhead) {
     bound.by = "its start (below 10 us), likely";
     bound.roof = "the roof";
+    bound.of_roof = bound.share + " of the roof";
     return bound;
   }
   const bool is_memory = *dot.bound == Bound::memory;
@@ -200,17 +201,25 @@ DotBound dot_bound(const RooflineDot& dot) {
                : is_memory && dot.slope == kOfLoads ? "the memory roof of loads"
                                                     : fmt::format("the {} roof", which);
   using enum DotBound::Kind;
-  bound.kind = dot.share() < kAtTheRoof ? own_code : is_memory ? memory : arithmetic;
-  bound.by = bound.kind != own_code      ? which
+  bound.kind = dot.share() > kCeilingSlack ? above
+               : dot.share() < kAtTheRoof  ? own_code
+               : is_memory                 ? memory
+                                           : arithmetic;
+  bound.by = bound.kind == above         ? "no known roof"
+             : bound.kind != own_code    ? which
              : is_disturbed(*dot.record) ? "its own code or other work"
                                          : "its own code";
+  bound.of_roof = fmt::format("{} of {}{}", bound.share, bound.roof,
+                              bound.kind != above ? ""
+                              : dot.path_is_known ? ", which is too low"
+                                                  : ", which may be another arithmetic's");
   return bound;
 }
 
 std::string bound_words(const RooflineDot& dot) {
   if (!dot.bound) return {};
   const DotBound bound = dot_bound(dot);
-  return fmt::format("{} ({} of {})", bound.by, bound.share, bound.roof);
+  return fmt::format("{} ({})", bound.by, bound.of_roof);
 }
 
 std::string short_bound(const RooflineDot& dot) {

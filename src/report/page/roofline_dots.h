@@ -45,11 +45,13 @@ inline constexpr const char *kOfMemory = "memory", *kOfLoads = "loads";
 inline constexpr double kAtTheRoof = 0.5;
 // What bounds a dot that has a roof.
 struct DotBound {
-  enum class Kind { memory, arithmetic, own_code, start };  // a cache counts as memory
+  // A cache counts as memory; above: faster than its roof, which therefore bounds nothing.
+  enum class Kind { memory, arithmetic, own_code, start, above };
   Kind kind = Kind::start;
-  std::string by = {};     // "memory", "arithmetic", "its own code", "its start ..."
-  std::string share = {};  // "87 %"
-  std::string roof = {};   // that the share refers to: "the memory roof"
+  std::string by = {};       // "memory", "arithmetic", "its own code", "its start ..."
+  std::string share = {};    // "87 %"
+  std::string roof = {};     // that the share refers to: "the memory roof"
+  std::string of_roof = {};  // "87 % of the memory roof", "243 % of ..., which is too low"
 };
 DotBound dot_bound(const RooflineDot& dot);
 // A median is well known if half the width of its interval is at most this.

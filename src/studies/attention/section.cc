@@ -117,11 +117,10 @@ void answer_alone(const ReportContext& context, const LengthStudy& study, const 
   section.question = study_name == std::string_view("kernel")
                          ? "How fast is an attention kernel by itself?"
                          : "How fast is attention?";
-  section.answer = fmt::format(
-      "{} takes {} forward at {}{}.", told->implementation,
-      quantity_text(Quantity::milliseconds, *ms_of(*told)), place_of(*group_of, told->seq_len),
-      dot && dot->roof ? fmt::format(", {} of {}", dot_bound(*dot).share, dot_bound(*dot).roof)
-                       : "");
+  section.answer = fmt::format("{} takes {} forward at {}{}.", told->implementation,
+                               quantity_text(Quantity::milliseconds, *ms_of(*told)),
+                               place_of(*group_of, told->seq_len),
+                               dot && dot->roof ? ", " + dot_bound(*dot).of_roof : "");
   section.certainty = certainty_of_times(context, study_name, "A median.");
 }
 

@@ -96,8 +96,7 @@ void answer_products(const ReportContext& context, const std::string& setting,
     const RooflineDot* dot = context.dot(record, "forward");
     return fmt::format(
         "{}{}", quantity_text(Quantity::flops_per_s, most / *median_of(record, "forward") * 1e3),
-        dot && dot->roof ? fmt::format(", {} of {}", dot_bound(*dot).share, dot_bound(*dot).roof)
-                         : "");
+        dot && dot->roof ? ", " + dot_bound(*dot).of_roof : "");
   };
   section.answer = fmt::format("At n {:.0f} ({}) {} is the fastest of our own by the medians, {}",
                                gemm_edge(*best).value_or(0), setting,
