@@ -253,7 +253,7 @@ Run add_study_command(CLI::App& app) {
   add_flags(*command, flags);
   command->footer(
       "Examples:\n"
-      "  ridgeline study                                     a few minutes, then report.html\n"
+      "  ridgeline study                                     about ten minutes, then report.html\n"
       "  ridgeline study --time-budget 200ms --memory-budget 4GiB");
   return [given] { return WholeStudy(*given).run(); };
 }
