@@ -562,6 +562,16 @@ TEST(RooflineReport, AdvisesFewerBytesOnlyWhereMemoryBounds) {
       << "a roof below a measured speed bounds nothing";
 }
 
+// Half of arithmetic's roof is not reached by what memory bounds, either.
+TEST(RooflineReport, WithoutABandwidthItDoesNotBlameTheCode) {
+  ReportInput input{.records = {compute("fma", "fp32", 100), op(10e6, 10'000'000, 2e-3)}};
+  const ReportContext context = report_context(input);
+  EXPECT_EQ(bound_words(context.dots.at(0)),
+            "memory, of unknown bandwidth, or its own code (5 % of the arithmetic roof)");
+  EXPECT_HAS(roofline_section(context).answer,
+             "Of 1 measured pass 1 is bound by memory, of unknown bandwidth, or their own code");
+}
+
 // Tables of studies count FLOPs by convention, so that a row has another figure there.
 TEST(RooflineReport, SaysThatItsFlopsAreThoseDone) {
   const Table table = roofline_points({});

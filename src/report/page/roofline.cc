@@ -45,7 +45,7 @@ std::vector<RooflineMachine> machines_of(const ReportContext& context) {
 
 // "88 are bound by their own code, 6 by memory, 6 by arithmetic"; empty if no bound is known.
 std::string bounds_words(const std::vector<const RooflineDot*>& dots, bool with_advice) {
-  size_t memory = 0, arithmetic = 0, code = 0, start = 0, above = 0;
+  size_t memory = 0, arithmetic = 0, code = 0, start = 0, above = 0, unknown = 0;
   bool disturbed = false;
   for (const RooflineDot* dot : dots) {
     if (!dot->bound) continue;
@@ -55,6 +55,7 @@ std::string bounds_words(const std::vector<const RooflineDot*>& dots, bool with_
        : kind == DotBound::Kind::own_code ? code
        : kind == DotBound::Kind::memory   ? memory
        : kind == DotBound::Kind::above    ? above
+       : kind == DotBound::Kind::unknown  ? unknown
                                           : arithmetic);
   }
   std::vector<std::pair<size_t, const char*>> parts = {
@@ -63,7 +64,9 @@ std::string bounds_words(const std::vector<const RooflineDot*>& dots, bool with_
       {arithmetic, "arithmetic"},
       {start, "their start (below 10 us), likely"},
       {code, disturbed ? "their own code or other work" : "their own code"},
-      {above, "no known roof (theirs is too low)"}};
+      {above, "no known roof (theirs is too low)"},
+      {unknown, disturbed ? "memory, of unknown bandwidth, their own code or other work"
+                          : "memory, of unknown bandwidth, or their own code"}};
   sort_by_falling(parts, &std::pair<size_t, const char*>::first);
   std::string text;
   for (const auto& [count, words] : parts)

@@ -80,10 +80,12 @@ void take_roof(const ReportContext& context, const Ceilings& ceilings, Bytes wor
   const Record& record = *dot.record;
   dot.slope = kOfMemory;
   dot.roof = ceilings.roof(dot.intensity);
+  dot.slope_is_known = ceilings.bytes_per_s.has_value();
   const Roofline* measured = roofline_of(record, context.rooflines);
   if (!measured || !ceilings.flops_per_s) return;
   const MemoryCeiling* level = measured->slope_of(record, dot.series, working_set);
   if (level == nullptr) return;
+  dot.slope_is_known = true;
   dot.slope = level->capacity == Bytes{} && level->probe.starts_with(kReadProbe)
                   ? kOfLoads
                   : shown(level->level, 20);
@@ -202,13 +204,14 @@ DotBound dot_bound(const RooflineDot& dot) {
                                                     : fmt::format("the {} roof", which);
   using enum DotBound::Kind;
   bound.kind = dot.share() > kCeilingSlack ? above
-               : dot.share() < kAtTheRoof  ? own_code
-               : is_memory                 ? memory
-                                           : arithmetic;
-  bound.by = bound.kind == above         ? "no known roof"
-             : bound.kind != own_code    ? which
-             : is_disturbed(*dot.record) ? "its own code or other work"
-                                         : "its own code";
+               : dot.share() >= kAtTheRoof ? (is_memory ? memory : arithmetic)
+               : dot.slope_is_known        ? own_code
+                                           : unknown;
+  const char* own = is_disturbed(*dot.record) ? "its own code or other work" : "its own code";
+  bound.by = bound.kind == above      ? "no known roof"
+             : bound.kind == own_code ? own
+             : bound.kind == unknown  ? fmt::format("memory, of unknown bandwidth, or {}", own)
+                                      : which;
   bound.of_roof = fmt::format("{} of {}{}", bound.share, bound.roof,
                               bound.kind != above ? ""
                               : dot.path_is_known ? ", which is too low"
@@ -225,11 +228,13 @@ std::string bound_words(const RooflineDot& dot) {
 std::string short_bound(const RooflineDot& dot) {
   if (!dot.bound) return {};
   const DotBound bound = dot_bound(dot);
+  using enum DotBound::Kind;
   return fmt::format("{}, {}",
-                     bound.kind == DotBound::Kind::start      ? "start, likely"
-                     : bound.kind != DotBound::Kind::own_code ? bound.by
-                     : is_disturbed(*dot.record)              ? "own code or other"
-                                                              : "own code",
+                     bound.kind == start         ? "start, likely"
+                     : bound.kind == unknown     ? "memory or own code"
+                     : bound.kind != own_code    ? bound.by
+                     : is_disturbed(*dot.record) ? "own code or other"
+                                                 : "own code",
                      bound.share);
 }
 

@@ -46,7 +46,8 @@ inline constexpr double kAtTheRoof = 0.5;
 // What bounds a dot that has a roof.
 struct DotBound {
   // A cache counts as memory; above: faster than its roof, which therefore bounds nothing.
-  enum class Kind { memory, arithmetic, own_code, start, above };
+  // unknown: below half of arithmetic's roof, where the bandwidth of memory is not known.
+  enum class Kind { memory, arithmetic, own_code, start, above, unknown };
   Kind kind = Kind::start;
   std::string by = {};       // "memory", "arithmetic", "its own code", "its start ..."
   std::string share = {};    // "87 %"

@@ -32,6 +32,7 @@ struct RooflineDot {
   std::optional<double> roof = {};  // FLOP/s that the ceilings allow at this intensity
   std::optional<Bound> bound = {};  // empty if there is no roof
   std::string slope = {};           // bandwidth that the roof uses: "memory", "L3", "loads"
+  bool slope_is_known = true;       // false: no bandwidth is, and the roof is that of arithmetic
 
   double share() const { return roof ? flops_per_s / *roof : 0; }  // of the roof
 };
