@@ -56,6 +56,9 @@ TEST(Completion, BashKnowsCommandsOptionsAndValues) {
       << "an older name";
   EXPECT_EQ(completed("ridgeline model --impl v"), Completions{"vanilla"});
   EXPECT_EQ(completed("ridgeline gemm --impl l"), Completions{"library"});
+  EXPECT_EQ(completed("ridgeline comm --collective al"),
+            (Completions{"all", "all-reduce", "all-gather"}));
+  EXPECT_EQ(completed("ridgeline ddp --backend mp"), (Completions{"mpi", "mpich"}));
   EXPECT_EQ(completed("ridgeline cost self"), Completions{"self-attention"});
   EXPECT_EQ(completed("ridgeline cost gemm --gpu T4,H100-P"), Completions{"T4,H100-PCIe"});
   const Completions flags = completed("ridgeline attention -");

@@ -19,9 +19,11 @@ class Comm final : public Study {
   }
 
   void declare(Flags& flags) override {
+    Words collectives = names_of(collective_kinds());
+    collectives.emplace_back("all");
     flags.add("--collective", &matrix_.collectives,
               "all-reduce, reduce-scatter, all-gather, broadcast, or all",
-              {.shows_default = true, .choices = names_of(collective_kinds())});
+              {.shows_default = true, .choices = std::move(collectives)});
     flags.add("--size", &matrix_.sizes, "bytes of each rank's whole buffer",
               {.shows_default = true});
     ranks_.declare(flags);

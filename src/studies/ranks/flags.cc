@@ -25,10 +25,12 @@ void RankFlags::declare(Flags& flags) {
   flags.add("--ranks", &ranks_,
             "how many; a launcher (torchrun, mpirun, mpiexec, srun) decides for itself",
             {.shows_default = true, .given = &gave_ranks_});
+  Words backends = names_of(kRankBackends);
+  backends.emplace_back("mpi");
   flags.add("--backend", &asked_backends,
             "threads, gloo, openmpi, mpich, nccl, or mpi for those of the two (default: all that "
             "are here)",
-            {.choices = names_of(kRankBackends)});
+            {.choices = std::move(backends)});
 }
 
 std::string RankFlags::list_backends() const {
