@@ -562,6 +562,24 @@ TEST(RooflineReport, AdvisesFewerBytesOnlyWhereMemoryBounds) {
       << "a roof below a measured speed bounds nothing";
 }
 
+TEST(RooflineReport, RowsOfOneThreadAndOfTwoHaveRoofsOfTheirOwn) {
+  ReportInput input;
+  for (const int threads : {1, 2}) {
+    Record row = op(1e9, 10'000'000, 20e-3);
+    row.settings = {{"isa", "avx2"}, {"threads", threads}};
+    row.machine.max_clock_mhz = 2000;
+    input.records.push_back(std::move(row));
+  }
+  const ReportSection section = roofline_section(report_context(input));
+  const std::vector<ChartSeries>& series = section.views.at(0).charts.at(0).series;
+  const auto peak = [&](const char* name) {
+    const auto line = std::ranges::find(series, name, &ChartSeries::name);
+    return line == series.end() ? 0 : line->points.back().y;
+  };
+  EXPECT_GT(peak("roof of fp32, 1 thread"), 0);
+  EXPECT_DOUBLE_EQ(peak("roof of fp32, 2 threads"), 2 * peak("roof of fp32, 1 thread"));
+}
+
 // Half of arithmetic's roof is not reached by what memory bounds, either.
 TEST(RooflineReport, WithoutABandwidthItDoesNotBlameTheCode) {
   ReportInput input{.records = {compute("fma", "fp32", 100), op(10e6, 10'000'000, 2e-3)}};

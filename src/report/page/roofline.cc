@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "base/sort_by.h"
 #include "measure/record_values.h"
@@ -23,9 +25,20 @@ std::vector<RooflineMachine> machines_of(const ReportContext& context) {
     const auto known = std::ranges::find(machines, name, &RooflineMachine::name);
     return known != machines.end() ? *known : machines.emplace_back(RooflineMachine{.name = name});
   };
+  // One thread has another roof than all of them.
+  const auto threads_of = [](const RooflineDot& dot) {
+    const std::string threads = text_at(dot.record->settings, "threads");
+    return threads.empty()
+               ? threads
+               : fmt::format(", {} thread{}", shown(threads, 10), threads == "1" ? "" : "s");
+  };
+  std::map<std::string, std::set<std::string>> threads;
+  for (const RooflineDot& dot : context.dots)
+    threads[machine_name(*dot.record)].insert(threads_of(dot));
   for (const RooflineDot& dot : context.dots) {
     std::vector<PathDots>& paths = machine(*dot.record).paths;
-    const std::string path = dot.path.empty() ? "dtype unknown" : dot.path;
+    std::string path = dot.path.empty() ? "dtype unknown" : dot.path;
+    if (threads[machine_name(*dot.record)].size() > 1) path += threads_of(dot);
     auto known = std::ranges::find(paths, path, &PathDots::path);
     if (known == paths.end()) {
       if (paths.size() == kMostPaths) continue;  // files may hold any number

@@ -290,7 +290,8 @@ Chart roofline_chart(const ReportContext& context, const RooflineMachine& machin
 Chart beside_others(const RooflineMachine& machine, Chart chart) {
   constexpr std::string_view kShown[] = {"A100 SXM 80 GB", "H100 SXM"};
   const std::string dtype =
-      std::ranges::any_of(machine.paths, [](const PathDots& path) { return path.path == "bf16"; })
+      std::ranges::any_of(machine.paths,
+                          [](const PathDots& path) { return path.dots.front()->path == "bf16"; })
           ? "bf16"
           : "fp32";
   chart.id = "roofline-others";

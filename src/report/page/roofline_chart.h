@@ -8,9 +8,9 @@
 
 namespace ridgeline {
 
-// The dots of one arithmetic, and its ceilings.
+// The dots of one arithmetic (by one number of threads), and its ceilings.
 struct PathDots {
-  std::string path;
+  std::string path;  // "fp32"; "fp32, 1 thread" where dots of a machine differ in that
   std::vector<const RooflineDot*> dots = {};
   Ceilings ceilings = {};
 };
