@@ -22,8 +22,8 @@ Table Study::planned(const StudyRun& run, const std::vector<StudyRow>& rows) {
     table.rows.push_back({row.label, peak ? to_string(*peak) : "-",
                           status != Status::ok ? std::string(status_csv_word(status))
                           : !peak              ? "-"
-                          : *peak <= run.device.ledger().budget() ? "yes"
-                                                                  : "no"});
+                          : Bytes{row.peaks * peak->count} <= run.device.ledger().budget() ? "yes"
+                                                                                           : "no"});
     for (const auto& [column, cell] : planned_cells(row)) {
       if (table.rows.size() == 1) table.columns.push_back(column);
       table.rows.back().push_back(cell);

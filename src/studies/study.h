@@ -48,6 +48,7 @@ struct StudyRow {
   std::string label;                           // for the progress line
   double expected_s = 1;                       // run time, for the estimate of the time left
   std::function<std::optional<Record>()> run;  // nullopt: interrupted
+  int64_t peaks = 1;  // how often the device's memory holds the predicted peak: once per rank
 };
 
 // A file that a run writes, as messages name it: "--output", "the records".

@@ -103,7 +103,7 @@ class DdpRank {
   // Prepares the step to run with these collectives.
   void prepare(Communicator& collectives) {
     step_.emplace(ddp_trace(request_.workload), *device_,
-                  ddp_options(request_.workload, *device_, &collectives));
+                  ddp_options(request_.workload, *device_, request_.budget, &collectives));
     // Rank 0 compiles first, so that the others find its kernels in the cache on disk.
     if (communicator_.rank() == 0) step_->prepare();
     communicator_.barrier();
@@ -204,12 +204,13 @@ std::string fallback_of_any(Communicator& communicator, const std::string& mine)
 }
 
 DdpRequest ddp_request(const Json& json) {
-  const Json& device = json["device"];
+  const Json &device = json["device"], &budget = json["budget"];
   return {.workload = ddp_workload(json["workload"]),
           .device = {.kind = device["kind"].text(),
                      .threads = json["workload"]["threads"].get<int>(),
                      .first_gpu = device["first_gpu"].get<int>(),
                      .deterministic = device["deterministic"].get<bool>()},
+          .budget = budget.is_null() ? std::nullopt : std::optional(Bytes{budget.get<int64_t>()}),
           .protocol = protocol_in(json),
           .seed = json["seed"].get<uint64_t>(),
           .verify = json["verify"].get<bool>(),
@@ -225,6 +226,7 @@ Json to_json(const DdpRequest& request) {
                {"device", Json{{"kind", request.device.kind},
                                {"first_gpu", request.device.first_gpu},
                                {"deterministic", request.device.deterministic}}},
+               {"budget", request.budget ? Json(request.budget->count) : Json()},
                {"seed", request.seed},
                {"verify", request.verify},
                {"trace", request.trace}};
@@ -244,8 +246,9 @@ Trace ddp_trace(const DdpWorkload& workload) {
 }
 
 CompileOptions ddp_options(const DdpWorkload& workload, const Device& device,
-                           Communicator* communicator) {
+                           std::optional<Bytes> budget, Communicator* communicator) {
   CompileOptions options = model_options(workload.model);
+  options.budget = budget;
   options.backward = backward_algorithm({}, device.facts());
   options.distribution = workload.distribution;
   options.communicator = communicator;

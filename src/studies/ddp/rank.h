@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -18,6 +19,7 @@ namespace ridgeline {
 struct DdpRequest {
   DdpWorkload workload;
   RankDeviceOptions device = {};
+  std::optional<Bytes> budget = {};  // of the plan of each rank; none: its device's
   Protocol protocol = {};
   uint64_t seed = 42;
   bool verify = true;
@@ -47,9 +49,9 @@ struct ParametersHash {
 };
 ParametersHash parameters_hash(std::span<const uint64_t> of_ranks, bool is_sharded);
 
-// The step of one rank. Without a communicator it can be planned, but not run.
+// The step of one rank, within its budget. Without a communicator it can be planned, but not run.
 Trace ddp_trace(const DdpWorkload& workload);
 CompileOptions ddp_options(const DdpWorkload& workload, const Device& device,
-                           Communicator* communicator);
+                           std::optional<Bytes> budget, Communicator* communicator);
 
 }  // namespace ridgeline

@@ -45,8 +45,18 @@ double DdpRunner::expected_s(const DdpWorkload& workload, const Record& describe
 }
 
 Bytes DdpRunner::predicted_peak(const DdpWorkload& workload) const {
-  return Executable(ddp_trace(workload), device_, ddp_options(workload, device_, nullptr))
+  return Executable(ddp_trace(workload), device_,
+                    ddp_options(workload, device_, budget(workload), nullptr))
       .predicted_peak();
+}
+
+int64_t DdpRunner::ranks_per_device(const DdpWorkload& workload) const {
+  return ridgeline::ranks_per_device(device_.facts(),
+                                     groups_.ranks_of_host(workload.distribution.ranks));
+}
+
+Bytes DdpRunner::budget(const DdpWorkload& workload) const {
+  return {device_.ledger().budget().count / ranks_per_device(workload)};
 }
 
 std::optional<Record> DdpRunner::run(const DdpWorkload& workload, Record described) {
@@ -54,12 +64,12 @@ std::optional<Record> DdpRunner::run(const DdpWorkload& workload, Record describ
     const Bytes of_rank = predicted_peak(workload);
     record.memory.predicted_peak = of_rank;
     const DeviceFacts facts = device_.facts();
-    const int here = groups_.ranks_of_host(workload.distribution.ranks);
-    expect_within_budget(Bytes{ranks_per_device(facts, here) * of_rank.count}, device_);
+    expect_within_budget(Bytes{ranks_per_device(workload) * of_rank.count}, device_);
     groups_.run(to_json(DdpRequest{.workload = workload,
                                    .device = {.kind = facts.kind,
                                               .first_gpu = facts.ordinal,
                                               .deterministic = facts.deterministic},
+                                   .budget = budget(workload),
                                    .protocol = options_.row.protocol,
                                    .seed = options_.row.seed,
                                    .verify = options_.row.verify,

@@ -24,9 +24,13 @@ class DdpRunner {
   Record describe(const DdpWorkload& workload, const Record& blank) const;
   double expected_s(const DdpWorkload& workload, const Record& described) const;
   Bytes predicted_peak(const DdpWorkload& workload) const;  // per rank
+  // How many ranks share the memory of the device.
+  int64_t ranks_per_device(const DdpWorkload& workload) const;
   std::optional<Record> run(const DdpWorkload& workload, Record described);
 
  private:
+  Bytes budget(const DdpWorkload& workload) const;  // per rank
+
   Device& device_;
   DdpOptions options_;
   RankGroups groups_;

@@ -141,8 +141,10 @@ class Ddp final : public Study {
                   ? fmt::format(" --bucket-mb {}", how.bucket.count / kBucketUnit)
                   : std::string());
         });
-    return shared.dry_run ? with_predicted_peaks(std::move(rows), workloads, *runner_)
-                          : std::move(rows);
+    if (!shared.dry_run) return rows;
+    for (size_t i = 0; i < rows.size(); ++i)
+      rows[i].peaks = runner_->ranks_per_device(workloads[i]);
+    return with_predicted_peaks(std::move(rows), workloads, *runner_);
   }
 
   std::vector<WrittenFile> also_written() const override {
