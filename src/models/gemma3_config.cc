@@ -110,7 +110,8 @@ std::vector<Gemma3Layer> layers_of(const Keys& keys, int64_t count) {
       throw refused("layer_types", shown(type), "sliding_attention or full_attention");
     layers.push_back(is_full ? Gemma3Layer::full : Gemma3Layer::sliding);
   }
-  if (pattern && layers != gemma3_layers(count, *pattern))
+  // transformers writes the other key, with its default, beside any layer_types.
+  if (keys.find("sliding_window_pattern") && layers != gemma3_layers(count, *pattern))
     throw refused("layer_types", "another order",
                   fmt::format("every {}th layer full, as the pattern says", *pattern));
   return layers;

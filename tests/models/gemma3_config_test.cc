@@ -77,6 +77,10 @@ TEST(Gemma3Config, EverySpellingOfLayersAndAnglesIsRead) {
   expect_same(parse_gemma3_config(pattern), gemma3_config("270m"));
   pattern["sliding_window_pattern"] = 3;
   EXPECT_EQ(parse_gemma3_config(pattern).layers, gemma3_layers(18, 3));
+  // transformers 5 writes "_sliding_window_pattern": 6 beside any types of layers.
+  Json full = Json::array();
+  for (int layer = 0; layer < 18; ++layer) full.push_back("full_attention");
+  EXPECT_EQ(parse_gemma3_config(changed(k270m, "layer_types", full)).layers, gemma3_layers(18, 1));
 
   Json newer = Json::parse(k270m);
   for (const char* key : {"rope_theta", "rope_local_base_freq", "rope_scaling", "torch_dtype"})
