@@ -87,7 +87,9 @@ struct FlashBackwardParams {
   const float* log_sum_exp;
   // Scratch. Per row of [batch, heads, padded_queries]: log-sum-exp in base 2, sum(dO * O).
   float *row_shift, *delta;
-  float* d_q_sum;  // [batch, heads, query_tiles, QUERIES * HEAD_DIM], see flash_query_sums.cuh
+  // [batch, heads, query_tiles, QUERIES * HEAD_DIM], see flash_query_sums.cuh; with WHOLE_HEADS by
+  // block instead of batch and head.
+  float* d_q_sum;
   int batches, heads, key_heads, group, queries, keys;
   int query_tiles, key_tiles, padded_queries, heads_at_once;
   float scale, scale_log2;

@@ -1,5 +1,6 @@
-// Attention backward on Hopper for heads wider than 128. No warpgroup has registers for both dK and dV of 64 keys, so
-// each of two computes one of them, for the same keys:
+// Attention backward on Hopper for heads wider than 128, where no warpgroup has registers for both dK and dV of 64 keys,
+// and for narrower ones that are few, as blocks of 64 keys are more than those of 128. Each of two warpgroups computes
+// one of dK and dV, for the same keys:
 //
 //   dV    S^T = K Q^T, P = exp(S - shift), dV += P^T dO
 //   dK    dP^T = V dO^T, dS = P (dP - delta), dK += dS^T Q
