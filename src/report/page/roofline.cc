@@ -58,28 +58,23 @@ std::vector<RooflineMachine> machines_of(const ReportContext& context) {
 
 // "88 are bound by their own code, 6 by memory, 6 by arithmetic"; empty if no bound is known.
 std::string bounds_words(const std::vector<const RooflineDot*>& dots, bool with_advice) {
-  size_t memory = 0, arithmetic = 0, code = 0, start = 0, above = 0, unknown = 0;
+  using enum DotBound::Kind;
+  std::map<DotBound::Kind, size_t> counts;
   bool disturbed = false;
   for (const RooflineDot* dot : dots) {
     if (!dot->bound) continue;
     disturbed = disturbed || is_disturbed(*dot->record);
-    const DotBound::Kind kind = dot_bound(*dot).kind;
-    ++(kind == DotBound::Kind::start      ? start
-       : kind == DotBound::Kind::own_code ? code
-       : kind == DotBound::Kind::memory   ? memory
-       : kind == DotBound::Kind::above    ? above
-       : kind == DotBound::Kind::unknown  ? unknown
-                                          : arithmetic);
+    ++counts[dot_bound(*dot).kind];
   }
   std::vector<std::pair<size_t, const char*>> parts = {
-      {memory,
+      {counts[memory],
        with_advice ? "memory, where fewer bytes would help (fusion, narrower dtypes)" : "memory"},
-      {arithmetic, "arithmetic"},
-      {start, "their start (below 10 us), likely"},
-      {code, disturbed ? "their own code or other work" : "their own code"},
-      {above, "no known roof (theirs is too low)"},
-      {unknown, disturbed ? "memory, of unknown bandwidth, their own code or other work"
-                          : "memory, of unknown bandwidth, or their own code"}};
+      {counts[arithmetic], "arithmetic"},
+      {counts[start], "their start (below 10 us), likely"},
+      {counts[own_code], disturbed ? "their own code or other work" : "their own code"},
+      {counts[above], "no known roof (theirs is too low)"},
+      {counts[unknown], disturbed ? "memory, of unknown bandwidth, their own code or other work"
+                                  : "memory, of unknown bandwidth, or their own code"}};
   sort_by_falling(parts, &std::pair<size_t, const char*>::first);
   std::string text;
   for (const auto& [count, words] : parts)
