@@ -312,18 +312,18 @@ TEST(ReportDdp, ViewsThatDifferInLauncherOrMachineHaveNamesOfTheirOwn) {
 TEST(ReportPaths, AreShownFromWhereTheyDiffer) {
   using Paths = std::vector<std::string>;
   EXPECT_EQ(short_paths({}), Paths{});
-  EXPECT_EQ(short_paths({"/home/me/results/a.jsonl"}), Paths{"a.jsonl"});
-  EXPECT_EQ(short_paths({"/home/me/x/a.jsonl", "/home/me/xy/a.jsonl"}),
+  EXPECT_EQ(short_paths({"/data/of/one/results/a.jsonl"}), Paths{"a.jsonl"});
+  EXPECT_EQ(short_paths({"/data/of/one/x/a.jsonl", "/data/of/one/xy/a.jsonl"}),
             (Paths{"x/a.jsonl", "xy/a.jsonl"}));
   EXPECT_EQ(short_paths({"a.jsonl", "b.jsonl"}), (Paths{"a.jsonl", "b.jsonl"}));
   EXPECT_EQ(short_paths({"/r/a", "/r/a"}), (Paths{"a", "a"}));
   EXPECT_EQ(short_paths({"", "/", "//"}), (Paths{"", "/", "//"}));
   const ReportDocument document =
       make_report({.records = {attention_record({})},
-                   .sources = {"/home/me/study/a/a.jsonl", "/home/me/study/b/b.jsonl"},
+                   .sources = {"/data/of/one/study/a/a.jsonl", "/data/of/one/study/b/b.jsonl"},
                    .made_by = "a test"});
   EXPECT_TRUE(has(document.footer, "from a/a.jsonl, b/b.jsonl.")) << document.footer;
-  EXPECT_FALSE(has(to_html(document), "/home/me"));
+  EXPECT_FALSE(has(to_html(document), "/data/of/one"));
 }
 
 }  // namespace
